@@ -1,0 +1,1 @@
+"""The `loom` command: thin shells (argv, terminal, files) over the pure cores in `loom`."""
