@@ -1,0 +1,24 @@
+"""What all tests share: how hypothesis searches, and where other randomness comes from."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Every run looks somewhere new; a failure prints the blob that repeats it. Speed is no property of an example.
+settings.register_profile("local", deadline=None, print_blob=True, max_examples=50)
+settings.register_profile(
+    "ci", deadline=None, print_blob=True, max_examples=300, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "local"))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed for all randomness of a test that is not hypothesis's; a failure says how to have it again."""
+    chosen = int(os.environ.get("LOOM_TEST_SEED") or secrets.randbits(32))
+    request.node.add_report_section("call", "seed", f"LOOM_TEST_SEED={chosen} repeats this run")
+    return chosen
