@@ -67,7 +67,7 @@ def claims_in(source: str, path: str) -> Iterator[Claim]:
                 yield Claim(argument.value, place)
 
 
-def test_files(root: Path) -> list[Path]:
+def files_with_tests(root: Path) -> list[Path]:
     """Return the tests of the project and of its examples."""
     return sorted([*root.glob("tests/**/*.py"), *root.glob("examples/*/tests/**/*.py")])
 
@@ -75,7 +75,7 @@ def test_files(root: Path) -> list[Path]:
 def claims_below(root: Path) -> list[Claim]:
     return [
         claim
-        for file in test_files(root)
+        for file in files_with_tests(root)
         for claim in claims_in(file.read_text(encoding="utf-8"), file.relative_to(root).as_posix())
     ]
 
