@@ -1,0 +1,98 @@
+"""Bytes of a JSON value: as stored, and canonical (RFC 8785) for what is compared or named by its content.
+
+The value is as `values.encode` returns it: plain dicts and lists, no NaN, integers within 64 bits. RFC 8785 stops at
+2**53; integers between, which only foreign JSON has, are written with all their digits.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import Any, Final
+
+import orjson
+import rfc8785
+
+from loom.core.json import Json, JsonObject
+
+_STORED: Final = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_SORTED: Final = _STORED | orjson.OPT_SORT_KEYS
+_DIGEST_BYTES: Final = 16
+
+# A number with a point or an exponent, or a character beyond U+FFFF. Text that looks alike costs a walk, no more.
+_TO_BE_WALKED: Final = re.compile(rb"(?:^|[\[:,])-?\d+[.e]|[\xf0-\xf4]")
+_EXPONENT_BELOW: Final = 1e-5
+_INTEGRAL_BELOW: Final = 2.0**53
+
+
+class _Uncommon(Exception):
+    """A float or a key that orjson writes or sorts in another way than RFC 8785."""
+
+
+def dumps(json: Json) -> bytes:
+    """Return *json* as bytes, keys in their order; `loads` gives back an equal value of the same types."""
+    return orjson.dumps(json, option=_STORED)
+
+
+def loads(stored: bytes) -> Any:
+    """Return the value that `dumps` was given."""
+    return orjson.loads(stored)
+
+
+def canonical(json: Json) -> bytes:
+    """Return the one sequence of bytes that equal values share: RFC 8785."""
+    written = orjson.dumps(json, option=_SORTED)
+    if _TO_BE_WALKED.search(written) is None:
+        return written
+    try:
+        return orjson.dumps(_with_integral_floats(json), option=_SORTED)
+    except _Uncommon:
+        return _written(json)
+
+
+def digest(json: Json) -> str:
+    """Return the name of *json*'s content: 22 characters of base64url, half of its SHA-256."""
+    short = hashlib.sha256(canonical(json)).digest()[:_DIGEST_BYTES]
+    return base64.urlsafe_b64encode(short).rstrip(b"=").decode("ascii")
+
+
+def argument_digest(encoded: JsonObject, defaults: JsonObject) -> str:
+    """Return the digest of a call's arguments, those equal to their default left out (kernel 9.3).
+
+    Both are by parameter name, as `values.significant` returns them.
+    """
+    return digest(
+        {name: json for name, json in encoded.items() if name not in defaults or not _same(json, defaults[name])}
+    )
+
+
+def _same(json: Json, other: Json) -> bool:
+    return json == other and canonical(json) == canonical(other)  # == alone takes True for 1
+
+
+def _with_integral_floats(json: Any) -> Any:
+    kind = type(json)
+    if kind is float:
+        if json and not _EXPONENT_BELOW <= abs(json) < _INTEGRAL_BELOW:
+            raise _Uncommon
+        return int(json) if json.is_integer() else json
+    if kind is dict:
+        if any(not key.isascii() and max(key) > "\uffff" for key in json):
+            raise _Uncommon  # orjson sorts by code point, RFC 8785 by UTF-16 unit
+        return {key: _with_integral_floats(item) for key, item in json.items()}
+    if kind is list:
+        return [_with_integral_floats(item) for item in json]
+    return json
+
+
+def _written(json: Any) -> bytes:
+    kind = type(json)
+    if kind is float:
+        return rfc8785.dumps(json)
+    if kind is dict:
+        pairs = sorted(json.items(), key=lambda pair: pair[0].encode("utf-16-be"))
+        return b"{" + b",".join(orjson.dumps(key) + b":" + _written(item) for key, item in pairs) + b"}"
+    if kind is list:
+        return b"[" + b",".join(map(_written, json)) + b"]"
+    return orjson.dumps(json, option=_SORTED)
