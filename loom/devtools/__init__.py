@@ -1,0 +1,1 @@
+"""What authors of apps and plugins build and check with."""

@@ -1,0 +1,1 @@
+"""One folder per vendor or protocol, each behind an extra of the same name."""

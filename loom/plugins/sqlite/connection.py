@@ -1,0 +1,188 @@
+"""Opening a database and running transactions on it: everything here runs on a connection's own thread."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+from loom.plugins.sqlite import schema
+from loom.plugins.sqlite.failures import LockHeld, is_busy, store_error
+from loom.plugins.sqlite.wal import WalGuard, wal_safety
+from loom.spi.errors import StoreCorrupt, StoreNotFound, StoreUnavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SQLITE_OLDEST: Final = (3, 35, 0)
+"""For UPDATE ... FROM and RETURNING."""
+
+_TRY_S: Final = 0.02
+"""How long SQLite itself waits for a lock. Its back-off is unfair beyond that, so the rest is ours."""
+
+_PAUSE_S: Final = (0.0005, 0.004)
+_READONLY_HINT: Final = "Open the store without readonly=True to write to it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqliteSettings:
+    """How one database is opened. Times are in seconds."""
+
+    path: Path
+    readonly: bool
+    busy_timeout_s: float
+    checkpoint_bytes: int
+
+    @property
+    def url(self) -> str:
+        """The name of the store in messages."""
+        return f"sqlite:{self.path}"
+
+
+class Database:
+    """One open connection. *run* gives a function the bare connection, patiently and with our errors.
+
+    Raises (every method):
+        StoreUnavailable: locked for longer than the busy timeout, full, read-only or unreachable.
+        StoreCorrupt: damaged, or no store of ours.
+    """
+
+    def __init__(self, settings: SqliteSettings, raw: sqlite3.Connection) -> None:
+        self._settings, self._raw = settings, raw
+
+    @property
+    def raw(self) -> sqlite3.Connection:
+        return self._raw
+
+    def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what *work* returns; it reads, in statements that each see one committed state."""
+        return _patiently(self._settings, lambda: work(self._raw, *args, **kwargs))
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class WritableDatabase(Database):
+    """A connection whose work is a write transaction: all of it is on disk when `run` returns, or none."""
+
+    def __init__(self, settings: SqliteSettings, raw: sqlite3.Connection, guard: WalGuard) -> None:
+        super().__init__(settings, raw)
+        self._guard = guard
+
+    def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what *work* returns once its transaction is durable; *work* may run again after a busy lock."""
+        return _patiently(self._settings, lambda: self._transact(lambda: work(self._raw, *args, **kwargs)))
+
+    def _transact(self, work: Callable[[], T]) -> T:
+        raw = self._raw
+        with self._guard.alone():
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+                result = work()
+                raw.execute("COMMIT")
+            finally:
+                if raw.in_transaction:
+                    raw.execute("ROLLBACK")
+            self._guard.checkpoint_if_due(raw)
+        return result
+
+    def close(self) -> None:
+        super().close()
+        self._guard.close()
+
+
+def open_writer(settings: SqliteSettings) -> WritableDatabase:
+    """Open the database for writing; make or migrate it when it is not there or old."""
+    guard = WalGuard(settings.path, wal_safety(), checkpoint_bytes=settings.checkpoint_bytes)
+    try:
+        return WritableDatabase(settings, _patiently(settings, lambda: _writable(settings, guard)), guard)
+    except BaseException:
+        guard.close()
+        raise
+
+
+def open_reader(settings: SqliteSettings) -> Database:
+    """Open the database for reading; it neither makes nor changes anything.
+
+    Raises:
+        StoreNotFound: there is no database, or an empty one.
+    """
+    return Database(settings, _patiently(settings, lambda: _readable(settings)))
+
+
+def refuse_write(settings: SqliteSettings) -> None:
+    """Raise when the store was opened to read only.
+
+    Raises:
+        StoreUnavailable: it was.
+    """
+    if settings.readonly:
+        raise StoreUnavailable("the store was opened read-only", store=settings.url, hint=_READONLY_HINT)
+
+
+def _patiently(settings: SqliteSettings, attempt: Callable[[], T]) -> T:
+    """Try until it is not busy any more, for the busy timeout; pauses are random, so that rivals take turns."""
+    deadline = time.monotonic() + settings.busy_timeout_s
+    while True:
+        try:
+            return attempt()
+        except (sqlite3.Error, OSError, LockHeld) as error:
+            if not is_busy(error) or time.monotonic() >= deadline:
+                raise store_error(error, url=settings.url, busy_timeout_s=settings.busy_timeout_s) from error
+        time.sleep(random.uniform(*_PAUSE_S))
+
+
+def _writable(settings: SqliteSettings, guard: WalGuard) -> sqlite3.Connection:
+    settings.path.parent.mkdir(parents=True, exist_ok=True)
+    raw = _connect(settings, str(settings.path), uri=False)
+    try:
+        schema.accept(raw, url=settings.url)  # before the journal mode: another's database is not changed
+        with guard.alone():
+            _use_wal(raw, settings)
+            schema.migrate(raw, url=settings.url)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _readable(settings: SqliteSettings) -> sqlite3.Connection:
+    if not settings.path.exists():
+        hint = "Run a flow first, or name another file."
+        raise StoreNotFound("there is no database", store=settings.url, hint=hint)
+    raw = _connect(settings, f"{settings.path.as_uri()}?mode=ro", uri=True)
+    try:
+        schema.accept_for_reading(raw, url=settings.url)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _connect(settings: SqliteSettings, address: str, *, uri: bool) -> sqlite3.Connection:
+    _refuse_impossible(settings)
+    raw = sqlite3.connect(address, uri=uri, timeout=_TRY_S, isolation_level=None, check_same_thread=False)
+    raw.execute("PRAGMA synchronous = FULL")
+    if wal_safety().affected:
+        raw.execute("PRAGMA wal_autocheckpoint = 0")
+    return raw
+
+
+def _refuse_impossible(settings: SqliteSettings) -> None:
+    if settings.path.is_dir():
+        hint = "Name a file in it, such as loom.db."
+        raise StoreCorrupt("the path is a directory, not a database", store=settings.url, hint=hint)
+    if sqlite3.sqlite_version_info < SQLITE_OLDEST:
+        message = f"SQLite {sqlite3.sqlite_version} is too old"
+        raise StoreUnavailable(message, store=settings.url, hint="Use a Python built with SQLite 3.35 or later.")
+
+
+def _use_wal(raw: sqlite3.Connection, settings: SqliteSettings) -> None:
+    [mode] = raw.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        hint = "Use a local disk: SQLite's write-ahead log needs shared memory."
+        raise StoreUnavailable(f"the journal mode stays {mode!r}", store=settings.url, hint=hint)

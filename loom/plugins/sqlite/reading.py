@@ -1,0 +1,120 @@
+"""What is read, each in one statement, so that it sees one committed state and holds nothing afterwards."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from loom.core.ids import ExecutionId, Incarnation
+from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, IndexRow, Request
+
+_EVENTS: Final = """
+    SELECT sequence, type, at, payload, ifnull(metadata, x'')
+    FROM events
+    WHERE run = (SELECT run FROM executions WHERE id = ?) AND sequence >= ? AND sequence < ?
+    ORDER BY sequence
+"""
+_HEAD: Final = "SELECT id, run, length FROM executions WHERE id = ?"
+_IDS: Final = "SELECT id FROM executions WHERE id > ? AND id >= ? AND id < ? ORDER BY id LIMIT ?"
+_PENDING: Final = """
+    SELECT number, kind, key, at, body
+    FROM requests
+    WHERE run = (SELECT run FROM executions WHERE id = ? AND run = ?) AND consumed = 0
+    ORDER BY number
+"""
+_ROWS: Final = """
+    SELECT id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes
+    FROM executions
+"""
+_ROW: Final = _ROWS + "WHERE id = ?"
+_NEWEST_FIRST: Final = "ORDER BY started_at DESC, id DESC LIMIT ?"
+_SEQUENCE_END: Final = (1 << 63) - 1
+_AFTER_EVERY_ID: Final = "\U0010ffff" * 201
+"""What no id is as long as: a prefix followed by it is greater than every id with that prefix."""
+
+
+def events(
+    raw: sqlite3.Connection, execution_id: str, *, start: int, stop: int | None, limit_bytes: int
+) -> list[EventRecord]:
+    """Return one page of a log; see `EventStore.read`."""
+    cursor = raw.execute(_EVENTS, (execution_id, start, _SEQUENCE_END if stop is None else stop))
+    page: list[EventRecord] = []
+    size = 0
+    for record in map(EventRecord._make, cursor):
+        page.append(record)
+        size += len(record.payload)
+        if size > limit_bytes:
+            cursor.close()  # ends the read transaction
+            break
+    return page
+
+
+def head(raw: sqlite3.Connection, execution_id: str) -> Head | None:
+    """Return where the log stands."""
+    row = raw.execute(_HEAD, (execution_id,)).fetchone()
+    return Head._make(row) if row else None
+
+
+def ids(raw: sqlite3.Connection, *, after: str, prefix: str, limit: int) -> list[ExecutionId]:
+    """Return ids by code point order, which is SQLite's own for text in UTF-8."""
+    rows = raw.execute(_IDS, (after, prefix, prefix + _AFTER_EVERY_ID, limit))
+    return [execution_id for (execution_id,) in rows]
+
+
+def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int) -> list[Request]:
+    """Return the requests that no append has consumed."""
+    return [Request._make(row) for row in raw.execute(_PENDING, (execution_id, incarnation))]
+
+
+def row(raw: sqlite3.Connection, execution_id: str) -> ExecutionRow | None:
+    """Return the index row of one execution."""
+    found = raw.execute(_ROW, (execution_id,)).fetchone()
+    return _execution_row(found) if found else None
+
+
+def find(raw: sqlite3.Connection, query: ExecutionQuery) -> list[ExecutionRow]:
+    """Return the matching rows, newest first."""
+    conditions = _conditions(query)
+    where = "WHERE " + " AND ".join(text for text, _ in conditions) if conditions else ""
+    parameters = [value for _, values in conditions for value in values]
+    statement = f"{_ROWS} {where} {_NEWEST_FIRST}"
+    rows = raw.execute(statement, (*parameters, query.limit))
+    return [_execution_row(found) for found in rows]
+
+
+def _conditions(query: ExecutionQuery) -> list[tuple[str, Sequence[object]]]:
+    conditions: list[tuple[str, Sequence[object]]] = []
+    if query.statuses:
+        conditions.append(_one_of("status", query.statuses))
+    if query.flows:
+        conditions.append(_one_of("flow", query.flows))
+    if query.with_gates:
+        conditions.append(("gates <> '[]'", ()))
+    if query.due_before is not None:
+        conditions.append(("wake_at < ?", (query.due_before,)))
+    if query.before:
+        conditions.append(("(started_at, id) < (?, ?)", query.before))
+    return conditions
+
+
+def _one_of(column: str, values: Sequence[str]) -> tuple[str, Sequence[object]]:
+    if len(values) == 1:  # an equality lets the index give the order as well
+        return f"{column} = ?", values
+    return f"{column} IN (SELECT value FROM json_each(?))", (orjson.dumps(list(values)).decode(),)
+
+
+def _execution_row(found: tuple[Any, ...]) -> ExecutionRow:
+    execution_id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes = found
+    index = IndexRow(
+        flow=flow,
+        status=status,
+        started_at=started_at,
+        updated_at=updated_at,
+        wake_at=wake_at,
+        gates=gates,
+        attributes=attributes,
+    )
+    return ExecutionRow(execution_id, Incarnation(run), length, index)

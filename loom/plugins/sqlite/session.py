@@ -1,0 +1,114 @@
+"""What one event loop has open of a database, and closing it when the loop ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
+from typing import Generic, TypeVar
+
+from loom.plugins.sqlite.connection import Database, SqliteSettings, WritableDatabase, open_reader, open_writer
+from loom.plugins.sqlite.thread import SqliteThread
+from loom.spi.errors import StoreUnavailable
+
+D = TypeVar("D", bound=Database)
+
+
+class Session:
+    """The writer and the reader of one loop, each opened when first asked for."""
+
+    def __init__(self, settings: SqliteSettings) -> None:
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._writer = _Opening(partial(open_writer, settings))
+        self._reader = _Opening(partial(open_reader, settings))
+        self._end: AsyncGenerator[None] | None = None
+        self._closed = False
+
+    @property
+    def serves_running_loop(self) -> bool:
+        """Whether the session may be used here and now."""
+        return not self._closed and self._loop is asyncio.get_running_loop()
+
+    async def writer(self) -> SqliteThread[WritableDatabase]:
+        """Return the connection that writes; opening it makes the database."""
+        await self._watch_loop()
+        return await self._writer.get()
+
+    async def reader(self) -> SqliteThread[Database]:
+        """Return the connection that reads. A store that may write makes the database first."""
+        await self._watch_loop()
+        if not self._settings.readonly:
+            await self._writer.get()
+        return await self._reader.get()
+
+    async def close(self) -> None:
+        """Close what is open, once what is queued is done."""
+        if self._end is not None:
+            await self._end.aclose()
+
+    def abandon(self) -> None:
+        """Close what an earlier loop has left open.
+
+        Raises:
+            StoreUnavailable: that loop is still running.
+        """
+        if self._closed:
+            return
+        if self._loop.is_running():
+            hint = "Use one storage object for each event loop; they may share the file."
+            raise StoreUnavailable("the store is in use by another event loop", store=self._settings.url, hint=hint)
+        self._closed = True
+        self._reader.abandon()
+        self._writer.abandon()
+
+    async def _watch_loop(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the store was closed", store=self._settings.url)
+        if self._end is None:
+            # A started async generator is closed by the loop that ends (`shutdown_asyncgens`): the one public
+            # hook for it. Its first step does not suspend, so no other task comes between.
+            self._end = _until_closed(self._close_threads)
+            await anext(self._end)
+
+    async def _close_threads(self) -> None:
+        self._closed = True
+        await self._reader.close()
+        await self._writer.close()
+
+
+class _Opening(Generic[D]):
+    """A thread that is started by the first who needs it, while the others wait; a failure is tried again."""
+
+    def __init__(self, connect: Callable[[], D]) -> None:
+        self._connect = connect
+        self._task: asyncio.Task[SqliteThread[D]] | None = None
+
+    async def get(self) -> SqliteThread[D]:
+        if self._task is None or _failed(self._task):
+            self._task = asyncio.create_task(SqliteThread.start(self._connect))
+        if self._task.done():
+            return self._task.result()
+        return await asyncio.shield(self._task)  # a caller that gives up must not stop it for the others
+
+    async def close(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            await asyncio.wait([task])
+            if not _failed(task):
+                await task.result().close()
+
+    def abandon(self) -> None:
+        if self._task is not None and self._task.done() and not _failed(self._task):
+            self._task.result().abandon()
+
+
+def _failed(task: asyncio.Task[SqliteThread[D]]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+async def _until_closed(close: Callable[[], Awaitable[None]]) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        await close()

@@ -1,0 +1,187 @@
+"""The default store: one SQLite file for a project, shared by any number of processes.
+
+Nothing is opened before first use. What is opened belongs to the event loop it was opened in: the end of the
+loop closes it, and the next loop opens anew. Writing and reading have a connection and a thread each, so that
+a long read holds up no append.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+from loom.core.errors import InvalidDeclaration
+from loom.core.ids import ExecutionId, Incarnation
+from loom.plugins.sqlite import reading, writing
+from loom.plugins.sqlite.connection import SqliteSettings, refuse_write
+from loom.plugins.sqlite.session import Session
+from loom.spi.event_store import (
+    Append,
+    Appended,
+    AppendResult,
+    EventRecord,
+    ExecutionQuery,
+    ExecutionRow,
+    Head,
+    Request,
+    RequestKind,
+    RequestTaken,
+)
+from loom.spi.feed import Wakes, follow
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DEFAULT_PATH: Final = Path(".loom/loom.db")
+
+
+class SqliteStorage:
+    """A `Storage` in one SQLite file, in WAL mode and synced at every commit.
+
+    The file and its directory are made by the first write, with the permissions that the umask gives; with
+    *readonly* nothing is made or changed, and a missing file is `StoreNotFound`. Another process's lock is
+    waited for up to *busy_timeout_s* seconds. *checkpoint_bytes* is how large the write-ahead log may grow where
+    Loom itself makes the checkpoints (see `wal_safety`). A feed looks for what other processes appended every
+    *poll_s* seconds.
+
+    Raises (every method):
+        StoreUnavailable: locked for too long, full, read-only or unreachable; nothing was written.
+        StoreCorrupt: damaged, no SQLite database, another application's, or a directory.
+        StoreNewer: written by a newer Loom.
+        StoreNotFound: with *readonly*, there is nothing to read.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] = DEFAULT_PATH,
+        *,
+        readonly: bool = False,
+        busy_timeout_s: float = 10.0,
+        checkpoint_bytes: int = 4 << 20,
+        poll_s: float = 0.05,
+    ) -> None:
+        if not os.fspath(path) or os.fspath(path).startswith((":", "file:")):
+            raise InvalidDeclaration(f"{path!r} names no file", hint="Give a path, or use MemoryStorage for memory.")
+        self._settings = SqliteSettings(
+            path=Path(path).absolute(),
+            readonly=readonly,
+            busy_timeout_s=busy_timeout_s,
+            checkpoint_bytes=checkpoint_bytes,
+        )
+        self._poll_s = poll_s
+        self._wakes = Wakes()
+        self._session: Session | None = None
+
+    @property
+    def url(self) -> str:
+        """The name of the store in messages."""
+        return self._settings.url
+
+    async def open(self) -> None:
+        """Open the file now rather than at first use; make or migrate it unless the store is read-only."""
+        session = self._current()
+        await (session.reader() if self._settings.readonly else session.writer())
+
+    async def close(self) -> None:
+        """Release every connection, thread and handle, and end the feeds; the store may be used again."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+            self._wakes.wake_all()
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
+        """Apply each item whole or not at all; see `EventStore.append`."""
+        refuse_write(self._settings)
+        if not batch:
+            return []
+        writer = await self._current().writer()
+        results = await writer.run(writing.append, batch)
+        self._wakes.wake(
+            {item.execution_id for item, result in zip(batch, results, strict=True) if isinstance(result, Appended)}
+        )
+        return results
+
+    async def insert(
+        self,
+        execution_id: ExecutionId,
+        incarnation: Incarnation,
+        *,
+        kind: RequestKind,
+        key: str,
+        at: int,
+        body: bytes,
+    ) -> int | RequestTaken | None:
+        """Add a request to the lane; see `RequestLane.insert`."""
+        refuse_write(self._settings)
+        writer = await self._current().writer()
+        return await writer.run(
+            lambda database: database.run(
+                writing.insert_request, execution_id, incarnation, kind=kind, key=key, at=at, body=body
+            )
+        )
+
+    async def read(
+        self, execution_id: ExecutionId, *, start: int = 0, stop: int | None = None, limit_bytes: int = 4 << 20
+    ) -> Sequence[EventRecord]:
+        """Return a page of events; see `EventStore.read`."""
+        return await self._read(reading.events, execution_id, start=start, stop=stop, limit_bytes=limit_bytes)
+
+    async def head(self, execution_id: ExecutionId) -> Head | None:
+        """Return where the log stands, None when there is no such execution."""
+        return await self._read(reading.head, execution_id)
+
+    async def ids(self, *, after: str = "", prefix: str = "", limit: int = 1000) -> Sequence[ExecutionId]:
+        """Return execution ids by code point order; see `EventStore.ids`."""
+        return await self._read(reading.ids, after=after, prefix=prefix, limit=limit)
+
+    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
+        """Return the requests that no append has consumed, in order."""
+        return await self._read(reading.pending, execution_id, incarnation)
+
+    async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
+        """Return the matching rows, newest first; see `ExecutionIndex.find`."""
+        return await self._read(reading.find, query)
+
+    async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:
+        """Return the index row of one execution, None when there is no such execution."""
+        return await self._read(reading.row, execution_id)
+
+    def subscribe(self, execution_id: ExecutionId, *, start: int = 0) -> AsyncIterator[EventRecord]:
+        """Yield the events from *start* on, for ever; see `EventFeed.subscribe`.
+
+        Raises:
+            StoreUnavailable: the store was closed meanwhile.
+        """
+        session = self._current()
+
+        async def read(sequence: int) -> Sequence[EventRecord]:
+            reader = await session.reader()
+            return await reader.run(
+                lambda database: database.run(
+                    reading.events, execution_id, start=sequence, stop=None, limit_bytes=4 << 20
+                )
+            )
+
+        return follow(read, self._wakes, execution_id, start=start, poll_s=self._poll_s)
+
+    async def _read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        reader = await self._current().reader()
+        return await reader.run(lambda database: database.run(work, *args, **kwargs))
+
+    def _current(self) -> Session:
+        """The session of the running loop."""
+        if self._session is None or not self._session.serves_running_loop:
+            if self._session is not None:
+                self._session.abandon()
+            self._session = Session(self._settings)
+        return self._session
+
+
+def sqlite_storage(path: str | os.PathLike[str] | None = None, *, busy_timeout_s: float = 10.0) -> SqliteStorage:
+    """Return the default store, in *path* or `.loom/loom.db` below the working directory. It opens nothing yet."""
+    return SqliteStorage(DEFAULT_PATH if path is None else path, busy_timeout_s=busy_timeout_s)
