@@ -20,8 +20,9 @@ _STORED: Final = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACL
 _SORTED: Final = _STORED | orjson.OPT_SORT_KEYS
 _DIGEST_BYTES: Final = 16
 
-# A number with a point or an exponent, or a character beyond U+FFFF. Text that looks alike costs a walk, no more.
-_TO_BE_WALKED: Final = re.compile(rb"(?:^|[\[:,])-?\d+[.e]|[\xf0-\xf4]")
+# Text that looks alike costs a walk, no more.
+_FLOAT_INSIDE: Final = re.compile(rb"[\[:,]-?\d+[.e]")
+_BEYOND_FFFF: Final = re.compile(rb"[\xf0-\xf4]")
 _EXPONENT_BELOW: Final = 1e-5
 _INTEGRAL_BELOW: Final = 2.0**53
 
@@ -43,7 +44,8 @@ def loads(stored: bytes) -> Any:
 def canonical(json: Json) -> bytes:
     """Return the one sequence of bytes that equal values share: RFC 8785."""
     written = orjson.dumps(json, option=_SORTED)
-    if _TO_BE_WALKED.search(written) is None:
+    floats = type(json) is float or _FLOAT_INSIDE.search(written)
+    if not floats and (written.isascii() or not _BEYOND_FFFF.search(written)):
         return written
     try:
         return orjson.dumps(_with_integral_floats(json), option=_SORTED)

@@ -8,13 +8,15 @@ to write, and a call costs more than the test.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeAlias
+
+import orjson
 
 from loom.core.json import Json
 from loom.kernel.canonical import canonical
 from loom.kernel.places import ANY, Place, fields_of
-from loom.kernel.shapes import NOTHING, Shape, Trouble, Values, label, name_of, shape_of
+from loom.kernel.shapes import Shape, Trouble, Values, is_url, label, name_of, shape_of
 from loom.kernel.tags import INTEGER_MAX, TAGS, Tag, plain_text, write_float, write_integer, write_text
 
 DEPTH_MAX: Final = 200
@@ -53,9 +55,13 @@ def _learned(kind: type[Any]) -> Writer:
             del WRITERS[known]
     shape = shape_of(kind)
     if shape is None:
-        return _refuse
+        return _write_url if is_url(kind) else _refuse
     WRITERS[kind] = writer = _enum_writer(shape) if shape.sort == "enum" else _shape_writer(shape)
     return writer
+
+
+def _write_url(value: Any, place: Place, depth: int, walk: Walk) -> Json:
+    return {"$url": [name_of(type(value)), str(value)]}
 
 
 def _refuse(value: Any, place: Place, depth: int, walk: Walk) -> Json:
@@ -85,17 +91,14 @@ def _write_dict(value: dict[Any, Any], place: Place, depth: int, walk: Walk) -> 
     key: Any = None
     try:
         for key, item in value.items():
-            if type(key) is not str or key not in _plain_keys:
-                if type(key) is not str or not _remembered(key):
-                    if not _is_plain_key(key):
-                        return {"$map": _write_pairs(value, place, depth + 1, walk)}
-                    escaped = escaped or key[:1] == "$"
+            if (type(key) is not str or key not in _plain_keys) and not _remembered(key):
+                if not _is_plain_key(key):
+                    return {"$map": _write_pairs(value, place, depth + 1, walk)}
+                escaped = escaped or key[:1] == "$"
             kind = type(item)
             if kind is int:
                 entries[key] = item if -INTEGER_MAX <= item <= INTEGER_MAX else write_integer(item)
-            elif kind is bool or item is None:
-                entries[key] = item
-            elif kind is str and item.isascii() and "\0" not in item:
+            elif kind is bool or item is None or (kind is str and item.isascii() and "\0" not in item):
                 entries[key] = item
             else:
                 inner = ANY if place is ANY else place.under(key)
@@ -114,9 +117,9 @@ def _is_plain_key(key: Any) -> bool:
     return type(key) is str and plain_text(key)
 
 
-def _remembered(key: str) -> bool:
+def _remembered(key: Any) -> bool:
     """Whether *key* needs no escape; short ones are remembered."""
-    if key[:1] == "$" or not plain_text(key):
+    if not _is_plain_key(key) or key[:1] == "$":
         return False
     if len(key) <= _KEY_LENGTH_MAX and len(_plain_keys) < _CACHE_MAX:
         _plain_keys.add(key)
@@ -126,6 +129,8 @@ def _remembered(key: str) -> bool:
 def _write_pairs(value: dict[Any, Any], place: Place, depth: int, walk: Walk) -> list[Json]:
     if depth > DEPTH_MAX:
         raise _too_deep(value)
+    if getattr(value, "__dict__", None):
+        raise Trouble(f"a {label(type(value))} with attributes of its own cannot be written", kind=label(type(value)))
     pairs: list[Json] = []
     key: Any = None
     try:
@@ -138,9 +143,11 @@ def _write_pairs(value: dict[Any, Any], place: Place, depth: int, walk: Walk) ->
     return pairs
 
 
-def _write_list(value: Iterable[Any], place: Place, depth: int, walk: Walk) -> list[Json]:
+def _write_list(value: Collection[Any], place: Place, depth: int, walk: Walk) -> list[Json]:
     if depth > DEPTH_MAX:
         raise _too_deep(value)
+    if len(value) > _LIST_LONG and place is ANY and _all_plain(plain := list(value)):
+        return plain
     items: list[Json] = []
     append = items.append
     try:
@@ -148,9 +155,7 @@ def _write_list(value: Iterable[Any], place: Place, depth: int, walk: Walk) -> l
             kind = type(item)
             if kind is int:
                 append(item if -INTEGER_MAX <= item <= INTEGER_MAX else write_integer(item))
-            elif kind is bool or item is None:
-                append(item)
-            elif kind is str and item.isascii() and "\0" not in item:
+            elif kind is bool or item is None or (kind is str and item.isascii() and "\0" not in item):
                 append(item)
             else:
                 inner = ANY if place is ANY else place.at(len(items))
@@ -159,6 +164,22 @@ def _write_list(value: Iterable[Any], place: Place, depth: int, walk: Walk) -> l
         trouble.inside(f"[{len(items)}]")
         raise
     return items
+
+
+def _all_plain(items: list[Any]) -> bool:
+    """Whether *items* are scalars that JSON keeps as they are, told by orjson much faster than by a loop."""
+    kinds = set(map(type, items))
+    if not kinds <= _PLAIN_KINDS:
+        return False
+    try:
+        written = orjson.dumps(items, option=orjson.OPT_STRICT_INTEGER)
+    except TypeError:  # half a surrogate pair, or an integer beyond 2**53
+        return False
+    return b"\\u0000" not in written and (float not in kinds or b"null" not in written)  # null: NaN, or an infinity
+
+
+_PLAIN_KINDS: Final = frozenset({str, int, bool, float, type(None)})
+_LIST_LONG: Final = 16
 
 
 # The standard library's containers
@@ -215,28 +236,23 @@ def _enum_writer(shape: Shape) -> Writer:
 
 
 def _shape_writer(shape: Shape) -> Writer:
-    places: Any = None
-
     def writer(value: Any, place: Place, depth: int, walk: Walk) -> Json:
-        nonlocal places
         if depth > DEPTH_MAX:
             raise _too_deep(value)
-        if places is None:
-            places = tuple(fields_of(shape).items())
         if place.shape is shape:
-            return _write_fields(value, shape, places, depth, walk)
-        return {"$type": name_of(shape.type), "value": _write_fields(value, shape, places, depth + 1, walk)}
+            return _write_fields(value, shape, depth, walk)
+        return {"$type": name_of(shape.type), "value": _write_fields(value, shape, depth + 1, walk)}
 
     return writer
 
 
-def _write_fields(value: Any, shape: Shape, places: Any, depth: int, walk: Walk) -> Json:
+def _write_fields(value: Any, shape: Shape, depth: int, walk: Walk) -> Json:
     values, extra, unset = shape.read(value)
     written: dict[str, Json] = {}
     name = ""
     try:
-        for name, place in places:
-            item = values[name]
+        for name, place in shape.places or fields_of(shape):
+            item = values.get(name, _ABSENT)
             kind = type(item)
             if kind is bool or item is None or (kind is str and item.isascii() and "\0" not in item):
                 written[name] = item
@@ -244,31 +260,29 @@ def _write_fields(value: Any, shape: Shape, places: Any, depth: int, walk: Walk)
                 written[name] = item if -INTEGER_MAX <= item <= INTEGER_MAX else write_integer(item)
             else:
                 written[name] = (WRITERS.get(kind) or _learned(kind))(item, place, depth + 1, walk)
-        name = ""
-        if extra:
-            written["$extra"] = _write_extra(extra, depth + 1, walk)
     except Trouble as trouble:
-        if name:
-            trouble.inside(f".{name}")
+        trouble.inside(f".{name}")
         raise
-    except KeyError:
-        raise Trouble(f"a {label(shape.type)} lacks its field {name}", kind=label(shape.type)) from None
+    if extra:
+        written["$extra"] = _write_dict(dict(extra), ANY, depth + 1, walk)
     if walk.elides:
         return _without_defaults(written, values, shape)
-    walk.met_defaults = True
-    if unset:
-        written["$unset"] = list(unset)
+    if shape.optional:
+        walk.met_defaults = True
+        if unset:
+            written["$unset"] = list(unset)
     return written
 
 
-def _write_extra(extra: Values, depth: int, walk: Walk) -> Json:
-    return _write_dict(dict(extra), ANY, depth, walk)
+_ABSENT: Final = type("a field that was never set", (), {})()
 
 
 def _without_defaults(written: dict[str, Json], values: Values, shape: Shape) -> dict[str, Json]:
     def at_default(name: str) -> bool:
-        default = NOTHING if name == "$extra" else shape.default(name)
-        return default is not NOTHING and type(default) is type(values[name]) and bool(default == values[name])
+        if name not in shape.optional:
+            return False
+        default, value = shape.default(name), values[name]
+        return type(default) is type(value) and bool(default == value)
 
     return {name: json for name, json in written.items() if not at_default(name)}
 

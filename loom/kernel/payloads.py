@@ -19,6 +19,7 @@ import typing_extensions
 
 from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.json import Json, JsonObject
+from loom.kernel.encoding import DEPTH_MAX
 from loom.kernel.places import ANY, is_open, is_typed_dict
 from loom.kernel.revival import READERS, read
 from loom.kernel.shapes import Trouble, shape_of
@@ -119,24 +120,28 @@ def _json_bytes(json: Json) -> bytes:
 
 def _without_tags(json: Any) -> Any:
     """Return *json* with the standard library's tagged forms revived; what only looks like one stays as it is."""
+    text = _json_bytes(json)
+    if b'"$' not in text or any(tag in text for tag in _NAMING_TAGS):
+        return json
+    return _revived(json, 0)
+
+
+_NAMING_TAGS: Final = (b'"$type"', b'"$enum"', b'"$url"')
+
+
+def _revived(json: Any, depth: int) -> Any:
+    if depth > DEPTH_MAX:
+        raise InvalidPayload(problems=(Problem("value", f"is nested deeper than {DEPTH_MAX} levels", ""),))
     if type(json) is list:
-        return [_without_tags(item) for item in json]
+        return [_revived(item, depth + 1) for item in json]
     if type(json) is not dict:
         return json
-    if len(json) == 1:
-        [tag] = json
-        if tag in READERS and tag not in ("$type", "$enum") and not _names_a_type(json):
-            try:
-                return read(json, ANY)
-            except Trouble:
-                pass
-    return {key: _without_tags(item) for key, item in json.items()}
-
-
-def _names_a_type(json: Any) -> bool:
-    if type(json) is dict:
-        return "$type" in json or "$enum" in json or any(map(_names_a_type, json.values()))
-    return type(json) is list and any(map(_names_a_type, json))
+    if len(json) == 1 and next(iter(json)) in READERS:
+        try:
+            return read(json, ANY)
+        except Trouble:
+            pass
+    return {key: _revived(item, depth + 1) for key, item in json.items()}
 
 
 # Adapters

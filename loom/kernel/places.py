@@ -76,12 +76,12 @@ def is_typed_dict(annotation: Any) -> bool:
     return isinstance(annotation, type) and typing_extensions.is_typeddict(annotation)
 
 
-def fields_of(shape: Shape) -> Mapping[str, Place]:
-    """Return what the annotations of a class say of its fields."""
+def fields_of(shape: Shape) -> tuple[tuple[str, Place], ...]:
+    """Return the fields of a class, each with what its annotation says of it."""
     if shape.places is None:
         hints = shape.hints()
-        shape.places = {name: place_of(hints.get(name, Any)) for name in shape.fields}
-    return typing.cast("Mapping[str, Place]", shape.places)
+        shape.places = tuple((name, place_of(hints.get(name, Any))) for name in shape.fields)
+    return typing.cast("tuple[tuple[str, Place], ...]", shape.places)
 
 
 def place_of(annotation: Any, within: tuple[Any, ...] = ()) -> Place:

@@ -11,11 +11,13 @@ from typing import Any, Final, TypeAlias
 
 from loom.kernel.encoding import FACTORIES
 from loom.kernel.places import ANY, Place, fields_of
-from loom.kernel.shapes import NOTHING, Shape, Trouble, label, named
+from loom.kernel.shapes import Shape, Trouble, label, named, url_type
 from loom.kernel.tags import TAGS, UNREADABLE, Tag, read_float, read_integer, read_text
 
 Reader: TypeAlias = Callable[[Any, Place], Any]
 
+_TAG_KEYS_MAX: Final = 2
+_BESIDE_FIELDS: Final = ("$extra", "$unset")
 _SCALARS: Final = frozenset({str, int, bool, float, type(None)})
 
 
@@ -25,18 +27,15 @@ def read(json: Any, place: Place) -> Any:
     Raises:
         Trouble: a type is gone, a field is missing, or a tag holds what no writer writes.
     """
-    kind = type(json)
-    if kind is dict:
-        return _read_object(json, place)
-    if kind is list:
-        return _read_list(json, place)
-    if kind not in _SCALARS:
-        raise Trouble(f"a {label(kind)} is no JSON", kind=label(kind))
-    return json
+    return json if type(json) in _SCALARS else _BY_KIND.get(type(json), _refuse_foreign)(json, place)
+
+
+def _refuse_foreign(json: Any, place: Place) -> Any:
+    raise Trouble(f"a {label(type(json))} is no JSON", kind=label(type(json)))
 
 
 def _read_object(json: dict[str, Any], place: Place) -> Any:
-    if len(json) <= 2:
+    if len(json) <= _TAG_KEYS_MAX:
         for key in json:
             if key[:1] == "$":
                 reader = READERS.get("$type" if "$type" in json else key)
@@ -44,15 +43,12 @@ def _read_object(json: dict[str, Any], place: Place) -> Any:
                     return reader(json, place)
                 if place.shape is None or not place.guarded:
                     raise Trouble(f"no value is written with the tag {key!r}", kind=key)
-    if place is ANY:
+    if not place.guarded:
         return _read_entries(json, place)
-    if place.guarded:
-        if place.shape is not None:
-            return _read_fields(json, place.shape)
-        raise Trouble(
-            "which of several types stands here is not recorded", hint="Keep the annotation it was written with."
-        )
-    return _read_entries(json, place)
+    if place.shape is None:
+        hint = "Keep the annotation it was written with."
+        raise Trouble("which of several types stands here is not recorded", hint=hint)
+    return _read_fields(json, place.shape)
 
 
 def _read_entries(json: dict[str, Any], place: Place) -> dict[str, Any]:
@@ -63,7 +59,8 @@ def _read_entries(json: dict[str, Any], place: Place) -> dict[str, Any]:
             if type(item) in _SCALARS:
                 entries[key] = item
             else:
-                entries[key] = read(item, ANY if place is ANY else place.under(key))
+                inner = ANY if place is ANY else place.under(key)
+                entries[key] = _BY_KIND.get(type(item), _refuse_foreign)(item, inner)
     except Trouble as trouble:
         trouble.inside(f"[{key!r}]")
         raise
@@ -73,6 +70,8 @@ def _read_entries(json: dict[str, Any], place: Place) -> dict[str, Any]:
 def _read_list(json: Any, place: Place) -> list[Any]:
     if type(json) is not list:
         raise Trouble("a list is expected here")
+    if _SCALARS.issuperset(map(type, json)):
+        return json.copy()
     items: list[Any] = []
     append = items.append
     try:
@@ -80,7 +79,8 @@ def _read_list(json: Any, place: Place) -> list[Any]:
             if type(item) in _SCALARS:
                 append(item)
             else:
-                append(read(item, ANY if place is ANY else place.at(len(items))))
+                inner = ANY if place is ANY else place.at(len(items))
+                append(_BY_KIND.get(type(item), _refuse_foreign)(item, inner))
     except Trouble as trouble:
         trouble.inside(f"[{len(items)}]")
         raise
@@ -137,46 +137,46 @@ def _read_typed(json: dict[str, Any], place: Place) -> Any:
 
 
 def _read_fields(json: dict[str, Any], shape: Shape) -> Any:
-    values = {}
+    values: dict[str, Any] = {}
+    unset: list[str] = []
     name = ""
     try:
-        for name, place in fields_of(shape).items():
-            item = json.get(name, NOTHING)
-            if item is NOTHING:
-                values[name] = _default(shape, name)
+        for name, place in shape.places or fields_of(shape):
+            if name in json:
+                item = json[name]
+                kind = type(item)
+                values[name] = item if kind in _SCALARS else _BY_KIND.get(kind, _refuse_foreign)(item, place)
             else:
-                values[name] = item if type(item) in _SCALARS else read(item, place)
+                values[name] = _default(shape, name)
+                unset.append(name)
     except Trouble as trouble:
         trouble.kind = trouble.kind or label(shape.type)
         trouble.inside(f".{name}")
         raise
-    extra, unset = json.get("$extra"), json.get("$unset", ())
-    if len(json) > len(values) or not json.keys() <= values.keys():
-        _refuse_unknown(json, shape)
-    return shape.build(
-        values, {} if extra is None else read(extra, ANY), tuple(unset) + tuple(values.keys() - json.keys())
-    )
+    if len(json) == len(values) and not unset:
+        return shape.build(values, {}, ())
+    return shape.build(values, _extra(json, shape), (*json.get("$unset", ()), *unset))
 
 
-def _default(shape: Shape, name: str) -> Any:
-    default = shape.default(name)
-    if default is NOTHING:
-        raise Trouble(
-            f"the record has no {name}, and {label(shape.type)} no default for it",
-            kind=label(shape.type),
-            hint="Give the new field a default, or keep the old name.",
-        )
-    return default
-
-
-def _refuse_unknown(json: dict[str, Any], shape: Shape) -> None:
-    unknown = [name for name in json if name not in shape.fields and name not in ("$extra", "$unset")]
+def _extra(json: dict[str, Any], shape: Shape) -> Any:
+    unknown = [name for name in json if name not in shape.fields and name not in _BESIDE_FIELDS]
     if unknown:
         raise Trouble(
             f"the record has {', '.join(unknown)}, which {label(shape.type)} has not",
             kind=label(shape.type),
             hint="Keep the field for as long as records have it.",
         )
+    return read(json.get("$extra", {}), ANY)
+
+
+def _default(shape: Shape, name: str) -> Any:
+    if name not in shape.optional:
+        raise Trouble(
+            f"the record has no {name}, and {label(shape.type)} no default for it",
+            kind=label(shape.type),
+            hint="Give the new field a default, or keep the old name.",
+        )
+    return shape.default(name)
 
 
 def _guarded(name: str, reader: Reader) -> Reader:
@@ -200,6 +200,11 @@ def _typed(json: Any, place: Place) -> Any:
         raise Trouble(f"this is not how a typed value is written ({error})", kind=str(json.get("$type"))) from error
 
 
+def _read_url(json: Any, place: Place) -> Any:
+    name, text = json
+    return url_type(name)(read_text(text))
+
+
 def _leaf(tag: Tag) -> Reader:
     return lambda json, place: tag.read(json)
 
@@ -220,6 +225,8 @@ READERS: Final[dict[str, Reader]] = {
         "$ordered": lambda json, place: collections.OrderedDict(_read_pairs(json, place)),
         "$defaultdict": _read_defaultdict,
         "$enum": _read_enum,
+        "$url": _read_url,
         **{tag.name: _leaf(tag) for tag in TAGS},
     }.items()
 } | {"$type": _typed}
+_BY_KIND: Final[dict[type[Any], Reader]] = {dict: _read_object, list: _read_list}

@@ -26,10 +26,8 @@ from typing import Any, Final, Literal
 Sort = Literal["model", "dataclass", "named tuple", "enum"]
 Values = Mapping[str, Any]
 
-NOTHING: Final = object()
-"""Said by `Shape.default` where a field has none."""
-
 _CACHE_MAX: Final = 4096
+_PARTS_MAX: Final = 12
 _BUILT_IN: Final = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, float, complex, BaseException)
 _STANDARD: Final = frozenset(
     {int, str, float, bool, bytes, complex, list, dict, set, frozenset, tuple, type(None), uuid.UUID}
@@ -50,7 +48,10 @@ class Trouble(Exception):
         self.parts.append(part)
 
     def path(self, root: str) -> str:
-        return root + "".join(reversed(self.parts))
+        parts = self.parts[::-1]
+        if len(parts) > _PARTS_MAX:
+            parts = [*parts[: _PARTS_MAX - 1], "...", parts[-1]]
+        return root + "".join(parts)
 
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
@@ -58,18 +59,19 @@ class Shape:
     """How instances of one class are taken apart (*read*) and put together (*build*).
 
     *read* returns the fields' values, the attributes beside the fields, and the fields that were never set (pydantic
-    tells "set to its default" from "not set"). *build* takes the same three.
+    tells "set to its default" from "not set"). *build* takes the same three. Only the *optional* fields have a default.
     """
 
     type: type[Any]
     sort: Sort
     fields: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
     read: Callable[[Any], tuple[Values, Values, tuple[str, ...]]]
     build: Callable[[dict[str, Any], dict[str, Any], tuple[str, ...]], Any]
     default: Callable[[str], Any]
     hints: Callable[[], Values]
     places: Any = None
-    """What the annotations say of each field; `places.fields_of` fills it in at first use, as types may be recursive."""
+    """Fields and what their annotations say; `places.fields_of` fills it in at first use, as types may be recursive."""
 
 
 def label(kind: type[Any]) -> str:
@@ -81,15 +83,15 @@ def label(kind: type[Any]) -> str:
 
 def shape_of(kind: type[Any]) -> Shape | None:
     """Return how instances of exactly *kind* cross the log, or None when no rule covers them."""
-    shape = _shapes.get(kind, NOTHING)
-    if shape is NOTHING:
+    shape = _shapes.get(kind)
+    if shape is None and (shape := _new_shape(kind)) is not None:
         if len(_shapes) >= _CACHE_MAX:  # classes made in a loop must not live for ever
             _shapes.clear()
-        shape = _shapes[kind] = _new_shape(kind)
-    return typing.cast("Shape | None", shape)
+        _shapes[kind] = shape
+    return shape
 
 
-_shapes: Final[dict[type[Any], Any]] = {}
+_shapes: Final[dict[type[Any], Shape]] = {}
 
 
 def _new_shape(kind: type[Any]) -> Shape | None:
@@ -110,6 +112,25 @@ def _is_model(kind: type[Any]) -> bool:
     return pydantic is not None and issubclass(kind, pydantic.BaseModel) and kind is not pydantic.BaseModel
 
 
+def is_url(kind: Any) -> bool:
+    """Whether *kind* is one of pydantic's URL types, which are rebuilt from their text."""
+    networks = sys.modules.get("pydantic.networks")
+    return networks is not None and isinstance(kind, type) and issubclass(kind, networks.AnyUrl)
+
+
+def url_type(text: str) -> Any:
+    """Return the URL type that a record names.
+
+    Raises:
+        Trouble: it is not there, or is none.
+    """
+    module, _, path = text.partition(":")
+    kind = _found(module, path)
+    if not is_url(kind):
+        raise Trouble(f"{text[:200]} is no URL type", kind=text[:200])
+    return kind
+
+
 def _is_named_tuple(kind: type[Any]) -> bool:
     fields = getattr(kind, "_fields", None)
     return isinstance(fields, tuple) and all(type(name) is str for name in fields) and hasattr(kind, "_field_defaults")
@@ -124,46 +145,47 @@ def _model_shape(kind: Any) -> Shape:
 
     def read(model: Any) -> tuple[Values, Values, tuple[str, ...]]:
         was_set = model.__pydantic_fields_set__
-        unset = () if every <= was_set else tuple(name for name in names if name not in was_set)
+        unset = () if every <= was_set else tuple([name for name in names if name not in was_set])
         return model.__dict__, model.__pydantic_extra__ or {}, unset
 
     def default(name: str) -> Any:
-        field = known[name]
-        if field.is_required() or field.default_factory_takes_validated_data:
-            return NOTHING
-        return field.get_default(call_default_factory=True)
+        return known[name].get_default(call_default_factory=True)
 
     def hints() -> Values:
         return {name: field.annotation for name, field in known.items()}
 
-    build = functools.partial(_build_model, kind)
-    return Shape(type=kind, sort="model", fields=names, read=read, build=build, default=default, hints=hints)
+    optional = frozenset(
+        name
+        for name, field in known.items()
+        if not field.is_required() and not field.default_factory_takes_validated_data
+    )
+    shared: Any = {"type": kind, "sort": "model", "fields": names, "optional": optional}
+    return Shape(**shared, read=read, build=_model_builder(kind), default=default, hints=hints)
 
 
-def _build_model(kind: Any, values: dict[str, Any], extra: dict[str, Any], unset: tuple[str, ...]) -> Any:
+def _model_builder(kind: Any) -> Callable[[dict[str, Any], dict[str, Any], tuple[str, ...]], Any]:
     # Neither model_validate (validators and aliases would run over values that they have already changed) nor
     # model_construct (it looks each field up by its alias first, which may be the name of another field) nor
     # model_post_init (it may change fields in place): this is what pydantic does to copy and unpickle a model.
-    model = kind.__new__(kind)
-    private = {
-        name: made
-        for name, attribute in kind.__private_attributes__.items()
-        if _defined(made := attribute.get_default())
-    }
-    state = {
-        "__dict__": values,
-        "__pydantic_fields_set__": set(values).difference(unset).union(extra),
-        "__pydantic_extra__": extra if kind.model_config.get("extra") == "allow" else None,
-        "__pydantic_private__": private if kind.__private_attributes__ else None,
-    }
-    for name, value in state.items():
-        if not (kind.__pydantic_root_model__ and name == "__pydantic_extra__"):
-            object.__setattr__(model, name, value)
-    return model
+    keeps_extra = kind.model_config.get("extra") == "allow"
+    is_root, private = kind.__pydantic_root_model__, dict(kind.__private_attributes__)
+    put = object.__setattr__
+
+    def build(values: dict[str, Any], extra: dict[str, Any], unset: tuple[str, ...]) -> Any:
+        model = kind.__new__(kind)
+        put(model, "__dict__", values)
+        put(model, "__pydantic_fields_set__", {*values, *extra}.difference(unset))
+        if not is_root:
+            put(model, "__pydantic_extra__", extra if keeps_extra else None)
+            put(model, "__pydantic_private__", _private_defaults(private) if private else None)
+        return model
+
+    return build
 
 
-def _defined(value: Any) -> bool:
-    return type(value).__name__ != "PydanticUndefinedType"
+def _private_defaults(attributes: dict[str, Any]) -> dict[str, Any]:
+    defaults = {name: attribute.get_default() for name, attribute in attributes.items()}
+    return {name: value for name, value in defaults.items() if type(value).__name__ != "PydanticUndefinedType"}
 
 
 # Dataclasses
@@ -185,13 +207,16 @@ def _dataclass_shape(kind: type[Any]) -> Shape:
         return instance
 
     def default(name: str) -> Any:
-        field = known[name]
-        if field.default_factory is not dataclasses.MISSING:
-            return field.default_factory()
-        return NOTHING if field.default is dataclasses.MISSING else field.default
+        factory = known[name].default_factory
+        return known[name].default if factory is dataclasses.MISSING else factory()
 
-    hints = functools.partial(_hints, kind)
-    return Shape(type=kind, sort="dataclass", fields=names, read=read, build=build, default=default, hints=hints)
+    optional = frozenset(name for name, field in known.items() if _has_default(field))
+    shared: Any = {"type": kind, "sort": "dataclass", "fields": names, "optional": optional}
+    return Shape(**shared, read=read, build=build, default=default, hints=functools.partial(_hints, kind))
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 def _derived(kind: type[Any], name: str) -> bool:
@@ -216,11 +241,9 @@ def _named_tuple_shape(kind: Any) -> Shape:
             object.__setattr__(instance, name, value)
         return instance
 
-    def default(name: str) -> Any:
-        return kind._field_defaults.get(name, NOTHING)
-
-    hints = functools.partial(_hints, kind)
-    return Shape(type=kind, sort="named tuple", fields=names, read=read, build=build, default=default, hints=hints)
+    defaults = dict(kind._field_defaults)
+    shared: Any = {"type": kind, "sort": "named tuple", "fields": names, "optional": frozenset(defaults)}
+    return Shape(**shared, read=read, build=build, default=defaults.__getitem__, hints=functools.partial(_hints, kind))
 
 
 def _enum_shape(kind: Any) -> Shape:
@@ -241,7 +264,7 @@ def _enum_shape(kind: Any) -> Shape:
             raise Trouble(f"{label(kind)} has no member {member!r}", kind=label(kind))
         return kind._member_map_[member]
 
-    return Shape(type=kind, sort="enum", read=read, build=build, default=lambda name: NOTHING, hints=dict)
+    return Shape(type=kind, sort="enum", read=read, build=build, default=kind.__getitem__, hints=dict)
 
 
 def _hints(kind: type[Any]) -> Values:

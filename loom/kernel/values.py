@@ -31,9 +31,9 @@ from loom.kernel.places import ANY, MISSING, Place, place_of
 from loom.kernel.shapes import Trouble
 
 __all__ = [
+    "MISSING",
     "Codec",
     "InvalidPayload",
-    "MISSING",
     "NotSerializable",
     "Problem",
     "RecordUnreadable",
@@ -130,8 +130,8 @@ def _kept_codec(annotation: Any, at: str) -> Codec:
 
 def safe_text(text: str, limit: int) -> str:
     """Return *text* as every store takes it: no NUL, no half of a surrogate pair, *limit* characters at most."""
-    short = text if len(text) <= limit else text[: max(limit - 3, 0)] + "..."[:limit]
-    return short.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")[: max(limit, 0)]
+    safe = text[: limit + 1].replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+    return safe if len(safe) <= limit else safe[: limit - 1] + "\u2026"
 
 
 def _encoder(place: Place, at: str) -> Callable[[Any], Json]:
