@@ -87,7 +87,7 @@ class WritableDatabase(Database):
             finally:
                 if raw.in_transaction:
                     raw.execute("ROLLBACK")
-            self._guard.checkpoint_if_due(raw)
+            self._guard.committed(raw)
         return result
 
     def close(self) -> None:
@@ -169,6 +169,7 @@ def _connect(settings: SqliteSettings, address: str, *, uri: bool) -> sqlite3.Co
     raw.execute("PRAGMA synchronous = FULL")
     if wal_safety().affected:
         raw.execute("PRAGMA wal_autocheckpoint = 0")
+        raw.execute(f"PRAGMA journal_size_limit = {2 * settings.checkpoint_bytes}")
     return raw
 
 

@@ -8,6 +8,7 @@ checkpoint, which its holder makes after its own commit. On a fixed library SQLi
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 import sqlite3
@@ -28,6 +29,9 @@ _CAN_LOCK: Final[bool] = sys.platform != "win32"
 WAL_FIRST: Final = (3, 7, 0)
 WAL_FIXED: Final = (3, 51, 3)
 _BACKPORTS: Final = {(3, 44): 6, (3, 50): 7}
+_HEADER_BYTES: Final = 32
+_FRAME_HEADER_BYTES: Final = 24
+_COMMITS_BETWEEN_LOOKS: Final = 64
 _CHECKPOINT_WAIT_MS: Final = 100
 """How long a checkpoint waits for readers to let go of old pages. It holds writers up meanwhile."""
 
@@ -72,14 +76,16 @@ class WalGuard:
 
     def __init__(self, path: Path, safety: WalSafety, *, checkpoint_bytes: int) -> None:
         self._wal = path.with_name(path.name + "-wal")
-        self._lock = path.with_name(path.name + "-lock")
+        self._lock_file = path.with_name(path.name + "-lock")
         self._locked = safety.way == "locked checkpoints"
         self._step_bytes = self._due_bytes = checkpoint_bytes
-        self._fd: int | None = None
+        self._commits = self._looked_at_bytes = 0
+        self._lock: int | None = None
+        self._log: int | None = None
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the lock file for one write transaction or checkpoint.
+        """Hold the lock file for one write transaction and the checkpoint after it.
 
         Raises:
             LockHeld: another connection has it; try again soon.
@@ -94,43 +100,71 @@ class WalGuard:
             fcntl.flock(fd, fcntl.LOCK_UN)
 
     def _acquire(self) -> int:
-        if self._fd is None:
-            self._fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        if self._lock is None:
+            self._lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise LockHeld from error
-        return self._fd
+        return self._lock
 
-    def checkpoint_if_due(self, raw: sqlite3.Connection) -> None:
-        """Move the log into the database once it is large. Call it inside `alone`, after the commit."""
-        if self._locked and self._log_bytes() >= self._due_bytes:
-            done = _checkpointed(raw)
-            self._due_bytes = self._step_bytes if done else self._log_bytes() + self._step_bytes
+    def committed(self, raw: sqlite3.Connection) -> None:
+        """Move a log that has grown long into the database. Call it inside `alone`, after a commit."""
+        if self._locked and self._time_to_look():
+            length_bytes = log_bytes(self._wal_fd())
+            if length_bytes >= self._due_bytes:
+                self._due_bytes = self._step_bytes if _checkpointed(raw) else length_bytes + self._step_bytes
 
-    def _log_bytes(self) -> int:
-        try:
-            return self._wal.stat().st_size
-        except FileNotFoundError:
-            return 0
+    def _time_to_look(self) -> bool:
+        """Whether some commits have passed, or large ones have made the file grow."""
+        self._commits += 1
+        file_bytes = os.lseek(self._wal_fd(), 0, os.SEEK_END)
+        if self._commits % _COMMITS_BETWEEN_LOOKS and file_bytes < self._looked_at_bytes + self._step_bytes // 4:
+            return False
+        self._looked_at_bytes = file_bytes
+        return True
+
+    def _wal_fd(self) -> int:
+        """The log's handle: the file stays the same one as long as the connection is open."""
+        if self._log is None:
+            self._log = os.open(self._wal, os.O_RDONLY | os.O_CLOEXEC)
+        return self._log
 
     def close(self) -> None:
-        """Release the lock file's handle."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        """Release the handles; call it once the connection is closed."""
+        for fd in (self._lock, self._log):
+            if fd is not None:
+                os.close(fd)
+        self._lock = self._log = None
+
+
+def log_bytes(fd: int) -> int:
+    """Return how many bytes of an open log are in use; after a restart the file is longer than that.
+
+    A frame is in use when it carries the salt of the log's header. Those are the first ones, so we bisect. The size
+    is asked for by seeking: `stat` would make the next write renew the file's times, and its sync much slower. (To
+    close a handle of the log or of the lock file is safe; for the database or -shm it would drop SQLite's locks.)
+    """
+    header = os.pread(fd, _HEADER_BYTES, 0)
+    frame_bytes = int.from_bytes(header[8:12], "big") + _FRAME_HEADER_BYTES
+    frames = range(max(0, os.lseek(fd, 0, os.SEEK_END) - _HEADER_BYTES) // frame_bytes)
+    in_use = bisect.bisect_left(
+        frames, True, key=lambda frame: os.pread(fd, 8, _HEADER_BYTES + frame * frame_bytes + 8) != header[16:24]
+    )
+    return in_use * frame_bytes
 
 
 def _checkpointed(raw: sqlite3.Connection) -> bool:
-    """Checkpoint and truncate the log; False when a reader still needs it or the disk says no.
+    """Checkpoint so that the next commit begins the log anew; False when a reader needs it or the disk says no.
 
-    What was committed is on disk in the log, whatever happens here: so the failure of a checkpoint is no
-    failure of the append before it.
+    RESTART and not TRUNCATE: both hold the writer lock, but writing over a file that keeps its length is synced
+    nearly twice as fast as growing it. What was committed is safe in the log whatever happens here, so the
+    failure of a checkpoint is no failure of the append before it.
     """
     [patience_ms] = raw.execute("PRAGMA busy_timeout").fetchone()
     try:
         raw.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
-        [busy, _frames, _moved] = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        [busy, _frames, _moved] = raw.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
     except sqlite3.OperationalError:
         return False
     finally:
