@@ -170,7 +170,10 @@ def _new_adapter(annotation: Any) -> TypeAdapter[Any]:
     from pydantic.errors import PydanticUserError
 
     try:
-        return TypeAdapter(_accepted_by_pydantic(annotation))
+        adapter = TypeAdapter(_accepted_by_pydantic(annotation))
+        if not adapter.pydantic_complete:  # a forward reference: resolved now, or told now
+            adapter.rebuild()
+        return adapter
     except (PydanticUserError, NameError) as error:
         raise _undescribable(annotation, error) from error
 
@@ -209,9 +212,12 @@ def _twin(kind: Any) -> Any:
     hints = typing.get_type_hints(kind, include_extras=True)
     entries = {}
     for name, hint in hints.items():
-        needed = typing_extensions.Required if name in kind.__required_keys__ else typing_extensions.NotRequired
-        marked = typing.get_origin(hint) in (typing.Required, typing.NotRequired)
-        entries[name] = needed[_accepted_by_pydantic(typing.get_args(hint)[0] if marked else hint)]
+        needed = typing.Required if name in kind.__required_keys__ else typing.NotRequired
+        origin = typing.get_origin(hint)
+        if origin in (typing.Required, typing.NotRequired):  # told by the hint alone where annotations are text
+            entries[name] = origin[_accepted_by_pydantic(typing.get_args(hint)[0])]
+        else:
+            entries[name] = needed[_accepted_by_pydantic(hint)]
     make: Any = typing_extensions.TypedDict
     twin = make(kind.__name__, entries)
     twin.__doc__, twin.__module__ = kind.__doc__, kind.__module__

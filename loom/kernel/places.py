@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import typing_extensions
 
-from loom.kernel.shapes import Shape, shape_of
+from loom.core.flow import MISSING
+from loom.kernel.shapes import STANDARD, Shape, shape_of
 
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
@@ -45,15 +46,6 @@ class Place:
 ANY: Final = Place()
 """The place of which nothing is known; all is written out."""
 
-
-class Missing:
-    """The type of `MISSING`: no annotation at all, where None would mean the annotation `None`."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = Missing()
 _OPEN: Final = (Any, MISSING, object, inspect.Parameter.empty)
 _PASSED_THROUGH: Final = tuple(
     getattr(module, name)
@@ -61,6 +53,9 @@ _PASSED_THROUGH: Final = tuple(
     for name in ("Annotated", "Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
     if hasattr(module, name)
 )
+_WITHOUT_FIELDS: Final = frozenset(kind for kind in STANDARD if not issubclass(kind, collections.abc.Collection)) | {
+    *(str, bytes)
+}
 _UNIONS: Final = (typing.Union, types.UnionType)
 _ALIASES: Final = tuple(
     {getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType), typing_extensions.TypeAliasType}
@@ -74,6 +69,13 @@ def is_open(annotation: Any) -> bool:
 
 def is_typed_dict(annotation: Any) -> bool:
     return isinstance(annotation, type) and typing_extensions.is_typeddict(annotation)
+
+
+def has_defaults(annotation: Any, place: Place) -> bool:
+    """Whether a value of *annotation* may hold fields with a default; unknown counts as may."""
+    if place.shape is not None and place.shape.sort == "enum":
+        return False
+    return place is not ANY or not (isinstance(annotation, type) and annotation in _WITHOUT_FIELDS)
 
 
 def fields_of(shape: Shape) -> tuple[tuple[str, Place], ...]:

@@ -29,7 +29,7 @@ Values = Mapping[str, Any]
 _CACHE_MAX: Final = 4096
 _PARTS_MAX: Final = 12
 _BUILT_IN: Final = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, float, complex, BaseException)
-_STANDARD: Final = frozenset(
+STANDARD: Final = frozenset(
     {int, str, float, bool, bytes, complex, list, dict, set, frozenset, tuple, type(None), uuid.UUID}
     | {decimal.Decimal, fractions.Fraction, datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
 )
@@ -184,8 +184,12 @@ def _model_builder(kind: Any) -> Callable[[dict[str, Any], dict[str, Any], tuple
 
 
 def _private_defaults(attributes: dict[str, Any]) -> dict[str, Any]:
-    defaults = {name: attribute.get_default() for name, attribute in attributes.items()}
-    return {name: value for name, value in defaults.items() if type(value).__name__ != "PydanticUndefinedType"}
+    defaults = {}
+    for name, attribute in attributes.items():
+        value = attribute.get_default() if attribute.default_factory is None else attribute.default_factory()
+        if type(value).__name__ != "PydanticUndefinedType":  # a private attribute that only the model itself sets
+            defaults[name] = value
+    return defaults
 
 
 # Dataclasses
@@ -315,8 +319,8 @@ def name_of(kind: type[Any]) -> str:
 
 
 def _argument_name(kind: type[Any], part: Any) -> str:
-    if isinstance(part, type) and not typing.get_origin(part) and (part in _STANDARD or shape_of(part)):
-        return f"{part.__module__}:{part.__qualname__}" if part in _STANDARD else name_of(part)
+    if isinstance(part, type) and not typing.get_origin(part) and (part in STANDARD or shape_of(part)):
+        return f"{part.__module__}:{part.__qualname__}" if part in STANDARD else name_of(part)
     raise Trouble(
         f"its type {label(kind)} has a type argument that has no name of its own",
         kind=label(kind),
@@ -349,7 +353,7 @@ def _read_name(parts: list[str], text: str) -> type[Any]:
             hint="Import its module where the app is wired, or keep an alias under the old name until no record needs it.",
         )
     if parts[:1] != ["["]:
-        if kind not in _STANDARD and shape_of(kind) is None:
+        if kind not in STANDARD and shape_of(kind) is None:
             raise Trouble(f"{text} is no dataclass, named tuple, enum or pydantic model", kind=text)
         return kind
     arguments = []

@@ -23,11 +23,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loom.core.errors import LoomError
+from loom.core.flow import MISSING
 from loom.core.json import Json
 from loom.kernel import encoding, revival
 from loom.kernel.canonical import argument_digest, canonical, digest, dumps, loads
 from loom.kernel.payloads import InvalidPayload, Problem, check, parse, schema
-from loom.kernel.places import ANY, MISSING, Place, place_of
+from loom.kernel.places import Place, has_defaults, place_of
 from loom.kernel.shapes import Trouble
 
 __all__ = [
@@ -76,12 +77,18 @@ class RecordUnreadable(LoomError):
 
 
 class Codec:
-    """How the values of one annotation cross the log. *at* is what refusals call the value: `result`, `claim`."""
+    """How the values of one annotation cross the log. *at* is what refusals call the value: `result`, `claim`.
 
-    __slots__ = ("at", "decode", "encode", "encode_both", "place", "significant")
+    `encode_both` is `encode` and `significant` in one walk as long as no field with a default is met. Where
+    `has_defaults` is false a value of the annotation holds none, and `encode` alone gives both.
+    """
 
-    def __init__(self, place: Place, at: str) -> None:
-        self.place, self.at = place, at
+    __slots__ = ("annotation", "at", "decode", "encode", "encode_both", "has_defaults", "significant")
+
+    def __init__(self, annotation: Any, at: str) -> None:
+        place = place_of(annotation)
+        self.annotation, self.at = annotation, at
+        self.has_defaults = has_defaults(annotation, place)
         self.encode: Callable[[Any], Json] = _encoder(place, at)
         self.decode: Callable[[Json], Any] = _decoder(place, at)
         self.significant: Callable[[Any], Json] = _significant(place, at)
@@ -120,12 +127,12 @@ def codec_for(annotation: Any = MISSING, at: str = "value") -> Codec:
     try:
         return _kept_codec(annotation, at)
     except TypeError:  # an annotation that cannot be hashed, such as Annotated[int, []]
-        return Codec(place_of(annotation), at)
+        return Codec(annotation, at)
 
 
 @functools.lru_cache(maxsize=_CODECS_MAX, typed=True)
 def _kept_codec(annotation: Any, at: str) -> Codec:
-    return Codec(place_of(annotation), at)
+    return Codec(annotation, at)
 
 
 def safe_text(text: str, limit: int) -> str:
@@ -193,4 +200,4 @@ def _record_unreadable(trouble: Trouble, at: str) -> RecordUnreadable:
     return RecordUnreadable(path=trouble.path(at), kind=trouble.kind, reason=trouble.reason, hint=trouble.hint)
 
 
-_UNANNOTATED: Final = Codec(ANY, "value")
+_UNANNOTATED: Final = Codec(MISSING, "value")
