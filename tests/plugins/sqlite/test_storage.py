@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from loom.devtools.conformance.storage import StorageConformance
+from loom.plugins.sqlite import SqliteStorage
+from loom.spi.event_store import Storage
+
+
+@pytest.mark.proves("STO-01", "STO-02", "KER-19")
+class TestSqliteStorage(StorageConformance):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Storage]:
+        store = SqliteStorage(tmp_path / "loom.db")
+        yield store
+        await store.close()

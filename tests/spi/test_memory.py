@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from loom.devtools.conformance.logs import REFUND, appended, first, payloads
+from loom.devtools.conformance.storage import StorageConformance
+from loom.spi.event_store import Storage
+from loom.spi.memory import MemoryStorage
+
+
+@pytest.mark.proves("STO-01", "KER-19")
+class TestMemoryStorage(StorageConformance):
+    @pytest.fixture
+    def store(self) -> Storage:
+        return MemoryStorage()
+
+
+def test_a_store_made_outside_a_loop_serves_one_loop_after_the_other() -> None:
+    store = MemoryStorage()
+    asyncio.run(_append(store))
+
+    assert asyncio.run(payloads(store, REFUND)) == [b"1"]
+
+
+async def _append(store: Storage) -> None:
+    await appended(store, first(REFUND, b"1"))
