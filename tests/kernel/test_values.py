@@ -78,28 +78,27 @@ def crossed(value: Any, annotation: Any = MISSING) -> Any:
     return decode(values.loads(values.dumps(encode(value, annotation))), annotation)
 
 
+def written(value: Any, annotation: Any = MISSING) -> Any:
+    return encode(value, annotation)
+
+
+def exact(value: Any) -> Any:
+    """Return *value* in a form that tells apart what == takes for equal: 1 and True, 0.0 and -0.0, a datetime's fold."""
+    kind = type(value)
+    if isinstance(value, float | complex | decimal.Decimal | datetime.datetime | datetime.time):
+        return kind, repr(value)
+    if isinstance(value, dict):
+        return kind, [(exact(key), exact(item)) for key, item in value.items()], getattr(value, "default_factory", None)
+    if isinstance(value, list | tuple | deque):
+        return kind, [exact(item) for item in value], getattr(value, "maxlen", None)
+    if isinstance(value, set | frozenset):
+        return kind, sorted(repr(exact(item)) for item in value)
+    return kind, value
+
+
 def alike(left: Any, right: Any) -> bool:
-    """Whether two values are equal and of equal types throughout; NaN is like NaN, and -0.0 unlike 0.0."""
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, float):
-        return repr(left) == repr(right)
-    if isinstance(left, complex):
-        return alike(left.real, right.real) and alike(left.imag, right.imag)
-    if isinstance(left, decimal.Decimal):
-        return str(left) == str(right)
-    if isinstance(left, datetime.datetime | datetime.time):
-        return (left.isoformat(), left.fold, left.tzinfo) == (right.isoformat(), right.fold, right.tzinfo)
-    if isinstance(left, dict):
-        pairs = zip(left.items(), right.items(), strict=True)
-        return len(left) == len(right) and all(alike(one, other) for one, other in pairs)
-    if isinstance(left, list | tuple | deque):
-        return len(left) == len(right) and all(alike(*pair) for pair in zip(left, right, strict=True))
-    if isinstance(left, set | frozenset):
-        return len(left) == len(right) and {values.canonical(encode(one)) for one in left} == {
-            values.canonical(encode(one)) for one in right
-        }
-    return bool(left == right)
+    """Whether two values are equal and of equal types throughout; NaN is like NaN."""
+    return bool(exact(left) == exact(right))
 
 
 # Everything of the standard library
@@ -111,8 +110,8 @@ ZONES = st.sampled_from(
         BERLIN,
         datetime.timezone(datetime.timedelta(hours=1)),
         datetime.timezone(-datetime.timedelta(0, 5), "X"),
+        zoneinfo.ZoneInfo("America/St_Johns"),
     ]
-    + [zoneinfo.ZoneInfo("America/St_Johns")]
 )
 DATETIMES = st.builds(
     lambda moment, zone, fold: moment.replace(tzinfo=zone, fold=fold), st.datetimes(), ZONES, st.integers(0, 1)
@@ -203,7 +202,11 @@ def test_what_is_written_has_no_nul_and_no_number_that_others_round(value: Any) 
 
 FIELD_FAULTS: list[Any] = [
     *(decimal.Decimal("1.50"), fractions.Fraction(1, 3), complex(1, -0.0), uuid.UUID(int=7)),
-    *(datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, 3), datetime.datetime(2026, 1, 2, tzinfo=UTC)),
+    *(
+        datetime.date(2026, 1, 2),
+        datetime.datetime.fromisoformat("2026-01-02T03"),
+        datetime.datetime(2026, 1, 2, tzinfo=UTC),
+    ),
     *(datetime.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=1), datetime.timedelta(-1, 5, 7), b"\0\xff"),
     *(pathlib.Path("a"), frozenset({1, "a"}), (1, 2), Point(1, [2]), defaultdict(list, {"a": [1]}), Counter("aab")),
     *(deque([1, 2, 3], maxlen=3), {1: "a", (2, 3): "b", None: "c"}, Outer.Middle.Shade.DARK, Outer.Middle.Box(3)),
@@ -278,7 +281,7 @@ def models() -> list[tuple[Any, Any]]:
         (claim, Claim),
         (BigClaim(amount=1), Claim),
         (Aliased(second=1, first=2), Aliased),
-        (Open(known=1, other=Item("a"), **{"$x": "\ud83d", "key with \0": 1}), Open),
+        (Open(known=1, **{"other": Item("a"), "$x": "\ud83d", "key with \0": 1}), Open),
         (Open(**{"$extra": 1}), Open),
         (Still(known=1), Still),
         (WithPrivate(known=1), WithPrivate),
@@ -303,7 +306,7 @@ def models() -> list[tuple[Any, Any]]:
 
 @pytest.mark.parametrize(("value", "annotation"), models(), ids=lambda part: str(part)[:40])
 def test_an_instance_comes_back_alike_whatever_the_annotation_says(value: Any, annotation: Any) -> None:
-    for said in (annotation, MISSING, Any, Optional[annotation], annotation | int, Claim, dict[str, int], "Unresolved"):
+    for said in (annotation, MISSING, Any, annotation | None, annotation | int, Claim, dict[str, int], "Unresolved"):
         assert crossed(value, said) == value
         assert type(crossed(value, said)) is type(value)
     for said in (list[annotation], Sequence[annotation], list, MISSING):
@@ -316,9 +319,9 @@ def test_the_name_of_a_type_is_left_off_only_where_the_annotation_says_it() -> N
     assert encode(Item("a"), Item) == {"name": "a", "price": 0, "tags": []}
     assert encode([Item("a")], list[Item]) == [encode(Item("a"), Item)]
     assert encode({"a": Item("a")}, dict[str, Item]) == {"a": encode(Item("a"), Item)}
-    assert encode(Item("a"), Optional[Item]) == encode(Item("a"), Item)
+    assert encode(Item("a"), Item | None) == encode(Item("a"), Item)
     assert encode(Item("a"), Item | Range) == encode(Item("a"))
-    assert encode(BigClaim(amount=1), Claim)["$type"] == "tests.kernel.value_types:BigClaim"
+    assert written(BigClaim(amount=1), Claim)["$type"] == "tests.kernel.value_types:BigClaim"
     assert encode(Outer.Middle.Shade.DARK) == {"$enum": ["tests.kernel.value_types:Outer.Middle.Shade", "DARK"]}
     assert encode(Outer.Middle.Shade.DARK, Outer.Middle.Shade) == {"$enum": "DARK"}
 
@@ -326,7 +329,7 @@ def test_the_name_of_a_type_is_left_off_only_where_the_annotation_says_it() -> N
 @pytest.mark.parametrize(
     "annotation",
     [
-        *(Annotated[Claim, "x"], NewClaim, typing.Final[Claim], Optional[Annotated[Claim, 1]], Union[Claim, None]),
+        *(Annotated[Claim, "x"], NewClaim, typing.Final[Claim], Optional[Annotated[Claim, 1]], Union[Claim, None]),  # noqa: UP007, UP045  # these too
         *(typing.Required[Claim], Annotated[NewClaim, ["unhashable"]]),
     ],
 )
@@ -390,7 +393,7 @@ def test_validators_and_post_init_do_not_run_again() -> None:
 def test_fields_that_were_not_set_are_told_from_those_set_to_their_default() -> None:
     assert crossed(Claim(amount=1), Claim).model_fields_set == {"amount"}
     assert crossed(Claim(amount=1, reason="none")).model_dump(exclude_unset=True) == {"amount": 1, "reason": "none"}
-    assert crossed(Open(other=1)).model_fields_set == {"other"}
+    assert crossed(Open.model_validate({"other": 1})).model_fields_set == {"other"}
 
 
 def test_private_attributes_are_at_their_default() -> None:
@@ -447,9 +450,15 @@ class CustomZone(datetime.tzinfo):
     def utcoffset(self, moment: datetime.datetime | None) -> datetime.timedelta:
         return datetime.timedelta(0)
 
+    def dst(self, moment: datetime.datetime | None) -> None:
+        return None
+
+    def tzname(self, moment: datetime.datetime | None) -> str:
+        return "custom"
+
 
 REFUSED: list[Any] = [
-    *(threading.Lock(), len, lambda: 1, (number for number in ()), Client(), Client, object(), ..., ValueError("x")),
+    *(threading.Lock(), len, lambda: 1, iter([1]), Client(), Client, object(), ..., ValueError("x")),
     *(
         Text("a"),
         Bag(a=1),
@@ -495,7 +504,7 @@ def _is_written(value: Any) -> bool:
 
 def test_the_path_leads_through_models_lists_and_dicts() -> None:
     with socket.socket() as client, pytest.raises(NotSerializable) as caught:
-        codec_for(Any, "result").encode(Holder([0, Open(pool={"a b": (client,)})]))
+        codec_for(Any, "result").encode(Holder([0, Open.model_validate({"pool": {"a b": (client,)}})]))
 
     assert caught.value.path == "result.held[1]['pool']['a b'][0]"
     assert caught.value.kind == "socket:socket"
@@ -552,7 +561,7 @@ def test_a_type_that_is_gone_is_an_error_and_never_none(monkeypatch: pytest.Monk
 
 
 def test_a_renamed_field_is_named_with_its_class() -> None:
-    with pytest.raises(RecordUnreadable, match="the record has no name, and .*Item no default") as caught:
+    with pytest.raises(RecordUnreadable, match=r"the record has no name, and .*Item no default") as caught:
         decode([{"title": "a"}], list[Item])
 
     assert caught.value.path == "value[0].name"
@@ -560,7 +569,7 @@ def test_a_renamed_field_is_named_with_its_class() -> None:
 
 
 def test_a_field_that_the_class_has_no_more_is_not_dropped() -> None:
-    with pytest.raises(RecordUnreadable, match="the record has colour, weight, which"):
+    with pytest.raises(RecordUnreadable, match=r"the record has colour, weight, which"):
         decode({"name": "a", "colour": 1, "weight": 2}, Item)
 
 
@@ -575,6 +584,7 @@ def test_a_new_field_with_a_default_is_filled_in_and_counts_as_not_set() -> None
     "name", ["os:system", "subprocess:Popen", "builtins:eval", "builtins:dict", "no.such:Type", "x", ""]
 )
 def test_no_class_of_another_sort_is_made_because_data_names_it(name: str) -> None:
+    tag: Any
     for tag in ({"$type": name, "value": {}}, {"$enum": [name, "A"]}, {"$url": [name, "a"]}):
         with pytest.raises(RecordUnreadable):
             decode(tag)
@@ -643,7 +653,7 @@ def test_fields_at_their_default_are_left_out_of_digests_wherever_a_model_stands
 
     assert values.significant(plain, Claim) == values.significant(new, Claim) == {"amount": 1}
     assert values.significant([{"a": (Item("x"),)}], list) == [
-        {"a": {"$tuple": [{**encode(Item("x")), "value": {"name": "x"}}]}}
+        {"a": {"$tuple": [{**written(Item("x")), "value": {"name": "x"}}]}}
     ]
     assert values.significant(Claim(amount=1, reason="b"), Claim) == {"amount": 1, "reason": "b"}
     assert values.significant(Range(1), Range) == {"low": 1}

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import typing
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, SecretStr, field_validator
@@ -50,7 +50,7 @@ def problems(json: Any, annotation: Any) -> dict[str, str]:
         ("2026-01-02T03:04:05Z", datetime.datetime, datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)),
         ("1.50", decimal.Decimal, decimal.Decimal("1.50")),
         ([1, {"name": "a"}], tuple[int, Item], (1, Item("a"))),
-        (None, Optional[Claim], None),
+        (None, Claim | None, None),
         ({"second": 1, "first": 2}, Aliased, Aliased(second=1, first=2)),
         ({"pet": {"kind": "dog"}}, Owner, Owner(pet=Dog())),
         ({"entries": ["1"]}, Page[int], Page[int](entries=[1])),
@@ -62,7 +62,7 @@ def problems(json: Any, annotation: Any) -> dict[str, str]:
             list[Movie],
             [{"title": "a", "star": Item("b"), "year": 1}],
         ),
-        ({"title": "a"}, Optional[Film], {"title": "a"}),
+        ({"title": "a"}, Film | None, {"title": "a"}),
         (None, Movie | None, None),
         ("a", Literal["a", "b"], "a"),
     ],
@@ -113,7 +113,7 @@ def test_half_a_surrogate_pair_is_a_problem_and_no_crash() -> None:
 
 
 def test_without_an_annotation_json_stays_as_it_is_and_standard_tags_are_revived() -> None:
-    own = {
+    own: Any = {
         "a": [1, None, {"b": 1.5}],
         "$ref": "#/x",
         "c": {"$ref": "#/y"},
@@ -132,10 +132,6 @@ def test_nobody_outside_names_a_class_to_be_made() -> None:
 
 
 def test_json_that_is_nested_too_deeply_is_a_problem_and_no_crash() -> None:
-    json: Any = {"$x": 1}
-    for _ in range(900):
-        json = [json] if len(str(json)) % 2 else {"a": json}
-
     with pytest.raises(InvalidPayload, match="nested deeper"):
         parse(stdlib_json.loads("[" * 240 + '{"$x": 1}' + "]" * 240), MISSING)
 
@@ -144,7 +140,7 @@ def test_an_instance_of_exactly_the_class_passes_as_it_is() -> None:
     claim, item = Claim(amount=1), Item("a")
 
     assert check(claim, Claim) is claim
-    assert check(claim, Optional[Claim]) is claim
+    assert check(claim, Claim | None) is claim
     assert check(item, Item) is item
     assert check(threading, Any) is threading
     assert check("half \ud83d", str) == "half \ud83d"
@@ -174,7 +170,7 @@ class WithTypedDict(typing.NamedTuple):
 
 
 def test_what_pydantic_refuses_is_told_with_what_to_do() -> None:
-    with pytest.raises(InvalidDeclaration, match="cannot be validated as Lock|cannot be validated as lock") as caught:
+    with pytest.raises(InvalidDeclaration, match=r"cannot be validated as Lock|cannot be validated as lock") as caught:
         parse({}, type(threading.Lock()))
     assert "Annotate with" in caught.value.hint
     with pytest.raises(InvalidDeclaration):
