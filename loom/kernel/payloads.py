@@ -76,6 +76,20 @@ def parse(json: Json, annotation: Any) -> Any:
     return _validated(annotation, lambda: adapter.validate_json(_json_bytes(json)))
 
 
+def plain(value: Any) -> Json:
+    """Return a live *value* as the JSON that `parse` would be given for it: models as objects, no type names.
+
+    Raises:
+        InvalidPayload: it has no JSON form.
+    """
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return typing.cast(Json, to_jsonable_python(value))
+    except (PydanticSerializationError, UnicodeError, ValueError) as error:
+        raise InvalidPayload(problems=(Problem("value", f"has no JSON form: {error}", ""),)) from error
+
+
 def check(value: Any, annotation: Any) -> Any:
     """Return a live *value* as one of *annotation*: an instance of exactly that class as it is, others validated.
 
@@ -83,7 +97,7 @@ def check(value: Any, annotation: Any) -> Any:
         InvalidPayload: it does not fit; every field that fails is told.
         InvalidDeclaration: pydantic cannot validate the annotation.
     """
-    if is_open(annotation) or type(value) is annotation:
+    if type(value) is annotation or is_open(annotation):
         return value
     adapter = _adapter(annotation)
     return _validated(annotation, lambda: adapter.validate_python(value))
