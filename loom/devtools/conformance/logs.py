@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import uuid
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ NOBODY: Final = ExecutionId("nobody")
 INDEX: Final = IndexRow(
     flow="refund", status="running", started_at=1_000, updated_at=1_000, wake_at=None, gates="[]", attributes="{}"
 )
-_APPEND_IDS: Final = itertools.count()
 
 
 def events(*payloads: bytes, start: int = 0) -> list[EventRecord]:
@@ -41,7 +40,7 @@ def first(execution_id: ExecutionId, *payloads: bytes, index: IndexRow = INDEX) 
         execution_id=execution_id,
         incarnation=None,
         expected=0,
-        append_id=f"append-{next(_APPEND_IDS)}",
+        append_id=uuid.uuid4().hex,
         events=events(*(payloads or (b"{}",))),
         index=index,
     )
@@ -53,7 +52,7 @@ def after(head: Appended, execution_id: ExecutionId, *payloads: bytes, **fields:
         execution_id=execution_id,
         incarnation=head.incarnation,
         expected=head.length,
-        append_id=f"append-{next(_APPEND_IDS)}",
+        append_id=uuid.uuid4().hex,
         events=events(*payloads, start=head.length),
         index=INDEX,
     )

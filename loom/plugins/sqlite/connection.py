@@ -58,6 +58,10 @@ class Database:
     def raw(self) -> sqlite3.Connection:
         return self._raw
 
+    @property
+    def url(self) -> str:
+        return self._settings.url
+
     def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what *work* returns; it reads, in statements that each see one committed state."""
         return _patiently(self._settings, lambda: work(self._raw, *args, **kwargs))

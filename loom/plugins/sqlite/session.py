@@ -40,6 +40,7 @@ class Session:
         await self._watch_loop()
         if not self._settings.readonly:
             await self._writer.get()
+            await self._watch_loop()  # it may have been closed meanwhile
         return await self._reader.get()
 
     async def close(self) -> None:

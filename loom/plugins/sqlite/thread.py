@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
@@ -9,6 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 import aiosqlite
 
 from loom.plugins.sqlite.connection import Database
+from loom.spi.errors import StoreUnavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,23 +27,33 @@ class SqliteThread(Generic[D]):
 
     def __init__(self, driver: aiosqlite.Connection, database: D) -> None:
         self._driver, self._database = driver, database
+        self._closed = False
 
     @classmethod
     async def start(cls, connect: Callable[[], D]) -> SqliteThread[D]:
         """Start the thread and open the database on it, by *connect*; its errors are the caller's."""
-        opened: list[D] = []
-
-        def connector() -> sqlite3.Connection:
-            opened.append(connect())
-            return opened[0].raw
-
-        unopened = aiosqlite.Connection(connector, iter_chunk_size=64)
-        unopened._thread.daemon = True  # noqa: SLF001  # see the class
-        driver = await unopened
-        return cls(driver, opened[0])
+        opening = _Opening(connect)
+        driver = aiosqlite.Connection(opening.connection, iter_chunk_size=64)
+        driver._thread.daemon = True  # noqa: SLF001  # see the class
+        try:
+            driver = await driver
+        except asyncio.CancelledError:
+            await _ended(driver)
+            opening.discard()
+            raise
+        if opening.database is None:
+            await driver.close()
+            raise opening.error
+        return cls(driver, opening.database)
 
     async def run(self, work: Callable[Concatenate[D, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what *work* returns. A cancelled caller does not stop it: its outcome is then unknown."""
+        """Return what *work* returns. A cancelled caller does not stop it: its outcome is then unknown.
+
+        Raises:
+            StoreUnavailable: the thread was closed.
+        """
+        if self._closed:
+            raise StoreUnavailable("the store was closed", store=self._database.url)
         execute = cast(
             "Callable[..., Coroutine[Any, Any, T]]",
             self._driver._execute,  # noqa: SLF001  # untyped there; see the class
@@ -50,9 +62,44 @@ class SqliteThread(Generic[D]):
 
     async def close(self) -> None:
         """Finish what is queued, close the database and end the thread."""
-        await self.run(lambda database: database.close())
+        closing = asyncio.ensure_future(self.run(lambda database: database.close()))
+        await asyncio.sleep(0)  # it is in the queue now, and is the last there
+        self._closed = True
+        await closing
         await self._driver.close()
 
     def abandon(self) -> None:
-        """Close without a loop to wait in: the thread closes the connection and ends by itself."""
+        """Close what a loop that is over has left, waiting for the thread to end."""
         self._driver.stop()
+        self._driver._thread.join()  # noqa: SLF001  # see the class
+
+
+class _Opening(Generic[D]):
+    """What came of opening a database on the thread.
+
+    aiosqlite would end the thread of a failed attempt behind our back, and report to a loop that may be over by
+    then. So it is always given a connection, and the failure is told afterwards.
+    """
+
+    def __init__(self, connect: Callable[[], D]) -> None:
+        self._connect = connect
+        self.database: D | None = None
+        self.error: BaseException = asyncio.CancelledError()
+
+    def connection(self) -> sqlite3.Connection:
+        try:
+            self.database = self._connect()
+        except Exception as error:  # noqa: BLE001  # it is raised where the loop waits
+            self.error = error
+            return sqlite3.connect(":memory:")
+        return self.database.raw
+
+    def discard(self) -> None:
+        if self.database is not None:
+            self.database.close()
+
+
+async def _ended(driver: aiosqlite.Connection) -> None:
+    """Wait for the thread of a cancelled attempt to end: it reports to this loop."""
+    while driver._thread.is_alive():  # noqa: SLF001  # see `SqliteThread`
+        await asyncio.sleep(0.001)

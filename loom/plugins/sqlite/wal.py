@@ -32,7 +32,7 @@ _BACKPORTS: Final = {(3, 44): 6, (3, 50): 7}
 _HEADER_BYTES: Final = 32
 _FRAME_HEADER_BYTES: Final = 24
 _COMMITS_BETWEEN_LOOKS: Final = 64
-_CHECKPOINT_WAIT_MS: Final = 100
+_CHECKPOINT_WAIT_MS: Final = 50
 """How long a checkpoint waits for readers to let go of old pages. It holds writers up meanwhile."""
 
 

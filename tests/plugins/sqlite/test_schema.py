@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loom.core.ids import ExecutionId
+from loom.devtools.conformance.logs import REFUND, after, appended, first, ok, payloads
+from loom.plugins.sqlite import SqliteStorage, schema
+from loom.spi.errors import StoreUnavailable
+from loom.spi.event_store import Append, Appended, EventRecord
+
+STEPS = 10_000
+STEP_BYTES_MAX = 280
+
+
+def test_the_migrations_lead_to_the_present_version() -> None:
+    numbers = [number for number, _ in schema.migrations()]
+
+    assert numbers == list(range(1, schema.SCHEMA_VERSION + 1))
+
+
+def test_a_script_is_split_where_its_statements_end() -> None:
+    script = "-- a; comment\nCREATE TABLE a (\n  x TEXT DEFAULT ';'\n);\n\nCREATE TABLE b (y);\n"
+
+    assert len(list(schema.statements(script))) == 2
+
+
+async def test_the_file_opens_in_any_sqlite_tool(tmp_path: Path) -> None:
+    store = SqliteStorage(tmp_path / "loom.db")
+    await appended(store, first(REFUND, b'{"a":1}'))
+    await store.close()
+
+    assert _rows(tmp_path / "loom.db", "SELECT type, CAST(payload AS TEXT) FROM events") == [
+        ("STEP_COMPLETED", '{"a":1}')
+    ]
+    assert _rows(tmp_path / "loom.db", "PRAGMA journal_mode") == [("wal",)]
+
+
+async def test_an_upgrade_that_fails_never_happened(tmp_path: Path, upgrade: Path) -> None:
+    path = tmp_path / "loom.db"
+    _write(upgrade, "CREATE TABLE extra (x);\nCREATE TABLE extra (x);\n")
+
+    with pytest.raises(StoreUnavailable, match="extra"):
+        await SqliteStorage(path).open()
+    assert _rows(path, "PRAGMA user_version") == [(1,)]
+    assert _rows(path, "SELECT name FROM sqlite_master WHERE name = 'extra'") == []
+
+    _write(upgrade, "CREATE TABLE extra (x);\n")
+    store = SqliteStorage(path)
+    assert await payloads(store, REFUND) == [b"1"]
+    await store.close()
+    assert _rows(path, "PRAGMA user_version") == [(2,)]
+
+
+async def test_a_reader_does_not_upgrade(tmp_path: Path, upgrade: Path) -> None:
+    _write(upgrade, "CREATE TABLE extra (x);\n")
+    store = SqliteStorage(tmp_path / "loom.db", readonly=True)
+
+    with pytest.raises(StoreUnavailable, match="reading needs 2"):
+        await store.head(REFUND)
+
+    assert _rows(tmp_path / "loom.db", "PRAGMA user_version") == [(1,)]
+    await store.close()
+
+
+@pytest.mark.parametrize("runs", [1, 50])
+async def test_a_step_costs_little_on_disk(tmp_path: Path, runs: int) -> None:
+    path = tmp_path / "loom.db"
+    store = SqliteStorage(path)
+    await _record_steps(store, runs)
+    await store.close()
+
+    assert path.stat().st_size / STEPS <= STEP_BYTES_MAX
+
+
+@pytest.mark.parametrize("order", ["running", "started_at DESC"])
+async def test_a_listing_uses_an_index(tmp_path: Path, order: str) -> None:
+    store = SqliteStorage(tmp_path / "loom.db")
+    await store.open()
+    await store.close()
+    where = "WHERE status = 'running'" if order == "running" else ""
+
+    plan = _rows(
+        tmp_path / "loom.db",
+        f"EXPLAIN QUERY PLAN SELECT * FROM executions {where} ORDER BY started_at DESC, id DESC LIMIT 10",
+    )
+
+    assert "USING INDEX" in plan[0][3]
+    assert len(plan) == 1  # no sorting
+
+
+@pytest.fixture
+async def upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a store of version 1, then give the file of a second migration to be written."""
+    store = SqliteStorage(tmp_path / "loom.db")
+    await appended(store, first(REFUND, b"1"))
+    await store.close()
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    [(_, present)] = schema.migrations()
+    (folder / present.name).write_text(present.read_text())
+    monkeypatch.setattr(schema, "_FOLDER", folder)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    return folder / "0002_extra.sql"
+
+
+async def _record_steps(store: SqliteStorage, runs: int) -> None:
+    """Record all steps, in batches that interleave the runs."""
+    ids = [ExecutionId(f"run-{number:04}") for number in range(runs)]
+    heads = [ok(result) for result in await store.append([first(name, b"{}") for name in ids])]
+    steps_each = max(1, 50 // runs)
+    for _ in range(STEPS // runs // steps_each):
+        batch = [_steps(head, name, steps_each) for head, name in zip(heads, ids, strict=True)]
+        heads = [ok(result) for result in await store.append(batch)]
+
+
+def _steps(head: Appended, execution_id: ExecutionId, count: int) -> Append:
+    records = []
+    for sequence in range(head.length, head.length + 2 * count, 2):
+        at = 1_790_000_000_000 + sequence
+        records.append(EventRecord(sequence, "STEP_STARTED", at, b"s" * 80, b""))
+        records.append(EventRecord(sequence + 1, "STEP_COMPLETED", at, b"c" * 40, b""))
+    return after(head, execution_id, events=records)
+
+
+def _rows(path: Path, statement: str) -> list[tuple[Any, ...]]:
+    database = sqlite3.connect(path)
+    try:
+        return database.execute(statement).fetchall()
+    finally:
+        database.close()
+
+
+def _write(file: Path, script: str) -> None:
+    file.write_text(script)
