@@ -28,6 +28,7 @@ def test_a_script_is_split_where_its_statements_end() -> None:
     assert len(list(schema.statements(script))) == 2
 
 
+@pytest.mark.proves("STO-02")
 async def test_the_file_opens_in_any_sqlite_tool(tmp_path: Path) -> None:
     store = SqliteStorage(tmp_path / "loom.db")
     await appended(store, first(REFUND, b'{"a":1}'))

@@ -10,7 +10,7 @@ from loom.plugins.sqlite import SqliteStorage
 from loom.spi.event_store import Storage
 
 
-@pytest.mark.proves("STO-01", "STO-02", "KER-19")
+@pytest.mark.proves("STO-01", "KER-19")
 class TestSqliteStorage(StorageConformance):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Storage]:
