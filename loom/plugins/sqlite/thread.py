@@ -43,6 +43,7 @@ class SqliteThread(Generic[D]):
             raise
         if opening.database is None:
             await driver.close()
+            await _ended(driver)
             raise opening.error
         return cls(driver, opening.database)
 
@@ -67,6 +68,7 @@ class SqliteThread(Generic[D]):
         self._closed = True
         await closing
         await self._driver.close()
+        await _ended(self._driver)
 
     def abandon(self) -> None:
         """Close what a loop that is over has left, waiting for the thread to end."""
@@ -100,6 +102,6 @@ class _Opening(Generic[D]):
 
 
 async def _ended(driver: aiosqlite.Connection) -> None:
-    """Wait for the thread of a cancelled attempt to end: it reports to this loop."""
+    """Wait for the thread to end: it reports to this loop, and is to be gone when we say so."""
     while driver._thread.is_alive():  # noqa: SLF001  # see `SqliteThread`
         await asyncio.sleep(0.001)
