@@ -52,7 +52,8 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, acknowledge
     seen = [process.stdout.readline().strip() for _ in range(acknowledged)]
 
     process.kill()
-    seen += process.communicate()[0].split()
+    seen += process.stdout.read().split()  # not by communicate, which passes over what is buffered
+    process.communicate()
 
     log = await _log(path, REFUND)
     assert log[: len(seen)] == seen
