@@ -13,7 +13,7 @@ from typing import Any, Final
 import typing_extensions
 
 from loom.core.flow import MISSING
-from loom.kernel.shapes import STANDARD, Shape, shape_of
+from loom.values.shapes import STANDARD, Shape, shape_of
 
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)

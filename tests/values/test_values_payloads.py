@@ -17,8 +17,8 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from loom.core.errors import InvalidDeclaration
-from loom.kernel.values import MISSING, InvalidPayload, check, encode, parse, schema
-from tests.kernel.value_types import Aliased, Claim, Dog, Film, Item, Level, Login, Movie, Owner, Page, Range
+from loom.values import MISSING, InvalidPayload, check, encode, parse, schema
+from tests.values.value_types import Aliased, Claim, Dog, Film, Item, Level, Login, Movie, Owner, Page, Range
 
 
 class Account(BaseModel):
@@ -197,7 +197,7 @@ def test_the_error_survives_copies_and_pickling() -> None:
 
 
 def test_pydantic_is_not_imported_before_it_is_needed() -> None:
-    program = "import sys; from loom.kernel import values; values.decode(values.encode({'a': (1,)})); print('pydantic' in sys.modules)"
+    program = "import sys; from loom import values; values.decode(values.encode({'a': (1,)})); print('pydantic' in sys.modules)"
     command = [sys.executable, "-c", program]
 
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"

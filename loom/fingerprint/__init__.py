@@ -30,9 +30,9 @@ from pathlib import PurePath
 from types import FunctionType, GenericAlias, MappingProxyType, MethodType, ModuleType, NoneType, UnionType
 from typing import Any, Final, Literal, TypeAlias
 
-from loom.kernel.canonical import digest
-from loom.kernel.normal_form import Reference, Unreadable, Word, body_words, constant, decorators_words, tree_of
-from loom.kernel.shapes import shape_of
+from loom.values.canonical import digest
+from loom.fingerprint.normal_form import Reference, Unreadable, Word, body_words, constant, decorators_words, tree_of
+from loom.values.shapes import shape_of
 
 RULES: Final = "1"
 _UNREADABLE: Final = "unreadable:"

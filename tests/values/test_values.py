@@ -29,9 +29,9 @@ import typing_extensions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loom.kernel import values
-from loom.kernel.values import MISSING, NotSerializable, RecordUnreadable, codec_for, decode, encode
-from tests.kernel.value_types import (
+from loom import values
+from loom.values import MISSING, NotSerializable, RecordUnreadable, codec_for, decode, encode
+from tests.values.value_types import (
     Aliased,
     BigClaim,
     Cat,
@@ -321,8 +321,8 @@ def test_the_name_of_a_type_is_left_off_only_where_the_annotation_says_it() -> N
     assert encode({"a": Item("a")}, dict[str, Item]) == {"a": encode(Item("a"), Item)}
     assert encode(Item("a"), Item | None) == encode(Item("a"), Item)
     assert encode(Item("a"), Item | Range) == encode(Item("a"))
-    assert written(BigClaim(amount=1), Claim)["$type"] == "tests.kernel.value_types:BigClaim"
-    assert encode(Outer.Middle.Shade.DARK) == {"$enum": ["tests.kernel.value_types:Outer.Middle.Shade", "DARK"]}
+    assert written(BigClaim(amount=1), Claim)["$type"] == "tests.values.value_types:BigClaim"
+    assert encode(Outer.Middle.Shade.DARK) == {"$enum": ["tests.values.value_types:Outer.Middle.Shade", "DARK"]}
     assert encode(Outer.Middle.Shade.DARK, Outer.Middle.Shade) == {"$enum": "DARK"}
 
 
@@ -531,7 +531,7 @@ def test_a_class_that_nobody_could_find_again_needs_its_annotation() -> None:
 
 def test_a_class_whose_name_now_means_another_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     old = Item("a")
-    monkeypatch.setattr("tests.kernel.value_types.Item", dataclasses.make_dataclass("Item", ["name"]))
+    monkeypatch.setattr("tests.values.value_types.Item", dataclasses.make_dataclass("Item", ["name"]))
 
     with pytest.raises(NotSerializable, match="cannot be found by name"):
         encode(old)
@@ -555,7 +555,7 @@ def test_a_type_that_is_gone_is_an_error_and_never_none(monkeypatch: pytest.Monk
     monkeypatch.delattr(Outer.Middle, "Shade")
 
     with pytest.raises(
-        RecordUnreadable, match=r"value\[0\]: the type tests.kernel.value_types:Outer.Middle.Shade is gone"
+        RecordUnreadable, match=r"value\[0\]: the type tests.values.value_types:Outer.Middle.Shade is gone"
     ):
         decode(json)
 
@@ -565,7 +565,7 @@ def test_a_renamed_field_is_named_with_its_class() -> None:
         decode([{"title": "a"}], list[Item])
 
     assert caught.value.path == "value[0].name"
-    assert caught.value.kind == "tests.kernel.value_types:Item"
+    assert caught.value.kind == "tests.values.value_types:Item"
 
 
 def test_a_field_that_the_class_has_no_more_is_not_dropped() -> None:
@@ -613,15 +613,15 @@ def test_nothing_is_imported_because_data_names_it() -> None:
         *({"$set": 1}, {"$set": [[1]]}, {"$tuple": {}}, {"$map": [[1]]}, {"$deque": []}, {"$path": ["Path", "a"]}),
         *(
             {"$enum": "RED"},
-            {"$enum": ["tests.kernel.value_types:Colour", "BLUE"]},
+            {"$enum": ["tests.values.value_types:Colour", "BLUE"]},
             {"$zone": "Nowhere/At All"},
             {"$new": 1},
         ),
-        *({"$type": "tests.kernel.value_types:Item"}, {"$type": "tests.kernel.value_types:Item", "value": 1}),
-        *({"$type": "tests.kernel.value_types:Colour", "value": {}}, {"$enum": ["tests.kernel.value_types:Item", "a"]}),
+        *({"$type": "tests.values.value_types:Item"}, {"$type": "tests.values.value_types:Item", "value": 1}),
+        *({"$type": "tests.values.value_types:Colour", "value": {}}, {"$enum": ["tests.values.value_types:Item", "a"]}),
         *({"$type": 1, "value": {}}, {"$defaultdict": ["eval", []]}, {"$set": [], "b": 1}, (1, 2), {"$range": ["a"]}),
         *(
-            {"$type": "tests.kernel.value_types:Page[subprocess:Popen]", "value": {"entries": []}},
+            {"$type": "tests.values.value_types:Page[subprocess:Popen]", "value": {"entries": []}},
             {"$pattern": ["(", 0]},
         ),
     ],
@@ -640,9 +640,9 @@ def test_fields_without_a_name_are_not_read_where_several_types_are_expected() -
 
 
 def test_a_record_under_an_old_name_is_read_while_an_alias_stands_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.kernel.value_types.Article", Item, raising=False)
+    monkeypatch.setattr("tests.values.value_types.Article", Item, raising=False)
 
-    assert decode({"$type": "tests.kernel.value_types:Article", "value": {"name": "a"}}) == Item("a")
+    assert decode({"$type": "tests.values.value_types:Article", "value": {"name": "a"}}) == Item("a")
 
 
 # What a digest leaves out

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from loom.kernel.fingerprint import fingerprint, locations, readable, same
+from loom.fingerprint import fingerprint, locations, readable, same
 
 FLOW: Final = '''
 from __future__ import annotations
@@ -259,7 +259,7 @@ CALL: Final = "async def refund(ctx): return {}\n"
 PRICE: Final = CALL.format("price(1)")
 PRINTS: Final = """
 import importlib, sys; sys.path.insert(0, sys.argv[1])
-from loom.kernel.fingerprint import fingerprint
+from loom.fingerprint import fingerprint
 module = importlib.import_module(sys.argv[2])
 print(fingerprint(module.refund, types=module.TYPES))
 """

@@ -9,10 +9,10 @@ import collections
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from loom.kernel.encoding import FACTORIES
-from loom.kernel.places import ANY, Place, fields_of
-from loom.kernel.shapes import Shape, Trouble, label, named, url_type
-from loom.kernel.tags import TAGS, UNREADABLE, Tag, read_float, read_integer, read_text
+from loom.values.encoding import FACTORIES
+from loom.values.places import ANY, Place, fields_of
+from loom.values.shapes import Shape, Trouble, label, named, url_type
+from loom.values.tags import TAGS, UNREADABLE, Tag, read_float, read_integer, read_text
 
 Reader: TypeAlias = Callable[[Any, Place], Any]
 

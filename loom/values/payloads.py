@@ -19,10 +19,10 @@ import typing_extensions
 
 from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.json import Json, JsonObject
-from loom.kernel.encoding import DEPTH_MAX
-from loom.kernel.places import ANY, is_open, is_typed_dict
-from loom.kernel.revival import READERS, read
-from loom.kernel.shapes import Trouble, shape_of
+from loom.values.encoding import DEPTH_MAX
+from loom.values.places import ANY, is_open, is_typed_dict
+from loom.values.revival import READERS, read
+from loom.values.shapes import Trouble, shape_of
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError

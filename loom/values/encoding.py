@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from loom.core.json import Json
-from loom.kernel.canonical import canonical
-from loom.kernel.places import ANY, Place, fields_of
-from loom.kernel.shapes import Shape, Trouble, Values, is_url, label, name_of, shape_of
-from loom.kernel.tags import INTEGER_MAX, TAGS, Tag, plain_text, write_float, write_integer, write_text
+from loom.values.canonical import canonical
+from loom.values.places import ANY, Place, fields_of
+from loom.values.shapes import Shape, Trouble, Values, is_url, label, name_of, shape_of
+from loom.values.tags import INTEGER_MAX, TAGS, Tag, plain_text, write_float, write_integer, write_text
 
 DEPTH_MAX: Final = 200
 """Levels of JSON a value may have; orjson writes 254, and the event around the value needs some."""

@@ -25,11 +25,11 @@ from typing import Any, Final
 from loom.core.errors import LoomError
 from loom.core.flow import MISSING
 from loom.core.json import Json
-from loom.kernel import encoding, revival
-from loom.kernel.canonical import argument_digest, canonical, digest, dumps, loads
-from loom.kernel.payloads import InvalidPayload, Problem, check, parse, schema
-from loom.kernel.places import Place, has_defaults, place_of
-from loom.kernel.shapes import Trouble
+from loom.values import encoding, revival
+from loom.values.canonical import argument_digest, canonical, digest, dumps, loads
+from loom.values.payloads import InvalidPayload, Problem, check, parse, plain, schema
+from loom.values.places import Place, has_defaults, place_of
+from loom.values.shapes import Trouble
 
 __all__ = [
     "MISSING",
@@ -48,6 +48,7 @@ __all__ = [
     "encode",
     "loads",
     "parse",
+    "plain",
     "safe_text",
     "schema",
     "significant",

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loom.core.json import Json
-from loom.kernel.shapes import Trouble, label
+from loom.values.shapes import Trouble, label
 
 INTEGER_MAX: Final = 2**53 - 1
 """The largest integer written as a number: beyond it other readers of the log, and RFC 8785, would round."""

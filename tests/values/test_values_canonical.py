@@ -13,8 +13,8 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loom.kernel.values import argument_digest, canonical, digest, dumps, encode, loads, significant
-from tests.kernel.value_types import Claim, Item
+from loom.values import argument_digest, canonical, digest, dumps, encode, loads, significant
+from tests.values.value_types import Claim, Item
 
 INTEGERS = st.integers(-(2**53) + 1, 2**53 - 1)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
@@ -61,7 +61,7 @@ def test_a_digest_is_22_characters_that_are_safe_in_a_url() -> None:
 
 
 SETS = "[{'b', 'a', 'c', '\\ud83d', (1, 'x'), frozenset({'p', 'q'}), 5, None}, {'k': {'z', 'y'}}, __import__('collections').Counter('hello')]"
-PROGRAM = f"from loom.kernel.values import *; v = {SETS}; j = encode(v); print(digest(j), decode(loads(dumps(j))) == v)"
+PROGRAM = f"from loom.values import *; v = {SETS}; j = encode(v); print(digest(j), decode(loads(dumps(j))) == v)"
 
 
 @pytest.mark.proves("PRN-02")

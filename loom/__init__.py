@@ -1,0 +1,103 @@
+"""Loom: durable, replayable flows in plain Python.
+
+This is all that an app imports; everything else is private. Names are imported when they are first used, so that
+`import loom` is fast and opens nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loom.app.config import LoomApp, define_config
+    from loom.core.envelope import EventEnvelope
+    from loom.core.errors import LoomError
+    from loom.core.failures import (
+        DecisionFailed,
+        FailureRecord,
+        GateTimedOut,
+        StepFailed,
+        TypedFailure,
+        fail,
+    )
+    from loom.core.flow import Flow, flow
+    from loom.core.retry import Retry
+    from loom.core.state import ExecutionState
+    from loom.core.step import Step, StepContext, step, tool
+    from loom.kernel.context import Context
+    from loom.kernel.effects import EffectContext
+    from loom.kernel.outcome import Outcome
+    from loom.kernel.records import Choice
+    from loom.kernel.runtime import WorkflowRuntime
+    from loom.plugins.sqlite import sqlite_storage
+    from loom.spi.memory import MemoryStorage
+
+__all__ = [
+    "Choice",
+    "Context",
+    "DecisionFailed",
+    "EffectContext",
+    "EventEnvelope",
+    "ExecutionState",
+    "FailureRecord",
+    "Flow",
+    "GateTimedOut",
+    "LoomApp",
+    "LoomError",
+    "MemoryStorage",
+    "Outcome",
+    "Retry",
+    "Step",
+    "StepContext",
+    "StepFailed",
+    "TypedFailure",
+    "WorkflowRuntime",
+    "define_config",
+    "fail",
+    "flow",
+    "sqlite_storage",
+    "step",
+    "tool",
+]
+
+_HOMES = {
+    "Choice": "loom.kernel.records",
+    "Context": "loom.kernel.context",
+    "DecisionFailed": "loom.core.failures",
+    "EffectContext": "loom.kernel.effects",
+    "EventEnvelope": "loom.core.envelope",
+    "ExecutionState": "loom.core.state",
+    "FailureRecord": "loom.core.failures",
+    "Flow": "loom.core.flow",
+    "GateTimedOut": "loom.core.failures",
+    "LoomApp": "loom.app.config",
+    "LoomError": "loom.core.errors",
+    "MemoryStorage": "loom.spi.memory",
+    "Outcome": "loom.kernel.outcome",
+    "Retry": "loom.core.retry",
+    "Step": "loom.core.step",
+    "StepContext": "loom.core.step",
+    "StepFailed": "loom.core.failures",
+    "TypedFailure": "loom.core.failures",
+    "WorkflowRuntime": "loom.kernel.runtime",
+    "define_config": "loom.app.config",
+    "fail": "loom.core.failures",
+    "flow": "loom.core.flow",
+    "sqlite_storage": "loom.plugins.sqlite",
+    "step": "loom.core.step",
+    "tool": "loom.core.step",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'loom' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

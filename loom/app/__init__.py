@@ -1,0 +1,1 @@
+"""The composition root: what an app is made of, wired from one static value."""

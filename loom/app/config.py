@@ -1,0 +1,120 @@
+"""`define_config`: one static value in, a wired `LoomApp` out (spec D6)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+from loom.app.registry import Registry, flows_from, steps_from
+from loom.app.resources import ResourceFactory, Resources
+from loom.core.envelope import EventEnvelope
+from loom.core.errors import InvalidDeclaration
+from loom.core.flow import Flow
+from loom.core.step import Step
+from loom.kernel.effects import EffectRuntime, Middleware
+from loom.kernel.runtime import WorkflowRuntime
+from loom.spi.clock import Clock, Entropy
+from loom.spi.event_store import Storage
+from loom.spi.memory import MemoryStorage
+
+
+class ManifestWarning(UserWarning):
+    """The code scan saw a flow that nobody registered."""
+
+
+class LoomApp:
+    """A wired app: its runtime, its storage, its registry. `async with app:` closes all it opened."""
+
+    def __init__(self, *, runtime: WorkflowRuntime, registry: Registry, resources: Resources) -> None:
+        self.runtime, self.registry, self.resources = runtime, registry, resources
+
+    @property
+    def storage(self) -> Storage:
+        """Where the logs live."""
+        return self.runtime.storage
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Interrupt what is driven, then close resources and storage."""
+        await self.runtime.close()
+        await self.resources.close()
+
+
+def define_config(
+    *,
+    flows: Sequence[Flow[Any, Any]] = (),
+    flow_modules: Sequence[ModuleType] = (),
+    steps: Sequence[Step[Any, Any]] = (),
+    step_modules: Sequence[ModuleType] = (),
+    storage: Storage | None = None,
+    middleware: Sequence[Middleware] = (),
+    resources: Mapping[str, ResourceFactory] | None = None,
+    manifest: Iterable[Mapping[str, Any]] | None = None,
+    write_behind: bool = False,
+    grace_s: float = 10.0,
+    clock: Clock | None = None,
+    entropy: Entropy | None = None,
+    on_event: Callable[[EventEnvelope[Any]], None] | None = None,
+    on_durable_event: Callable[[EventEnvelope[Any]], None] | None = None,
+    on_stream: Callable[[str, str, Any], None] | None = None,
+    on_warn: Callable[[str], None] | None = None,
+) -> LoomApp:
+    """Wire an app from explicit imports and return it. Nothing is opened before the first verb.
+
+    *flow_modules* and *step_modules* register by shape what statically imported modules hold; steps are needed there only
+    for `ctx.execute`. *storage* is `loom.sqlite_storage()` or any other store; without one, logs live in memory and
+    end with the process. *resources* are factories of async context managers, opened once a process. *manifest* is the
+    `MANIFEST` of a generated `loom_gen.py`: a flow in it that is not registered is told through *on_warn* (a Python
+    warning unless given). *write_behind* trades the default's guarantee, that no effect acts on what a crash can take
+    back, for speed.
+
+    Raises:
+        DuplicateId: two declarations have one id; both places are told.
+        InvalidDeclaration: a value is not what its key needs.
+    """
+    for flow in flows:
+        if not isinstance(flow, Flow):
+            raise InvalidDeclaration(f"flows holds {flow!r}, which is no flow", hint="Decorate it with @loom.flow.")
+    modules = [*flow_modules, *step_modules]
+    registry = Registry([*flows, *flows_from(*flow_modules)], [*steps, *steps_from(*modules)])
+    warn = on_warn or _warn
+    for line in manifest_warnings(manifest or (), registry):
+        warn(line)
+    held = Resources(resources or {})
+    runtime = WorkflowRuntime(
+        storage or MemoryStorage(),
+        flows=registry.flows,
+        tools=registry.tools,
+        effects=EffectRuntime(middleware),
+        clock=clock,
+        entropy=entropy,
+        resources=held.get,
+        write_behind=write_behind,
+        on_event=on_event,
+        on_durable_event=on_durable_event,
+        on_stream=on_stream,
+        grace_s=grace_s,
+    )
+    return LoomApp(runtime=runtime, registry=registry, resources=held)
+
+
+def manifest_warnings(manifest: Iterable[Mapping[str, Any]], registry: Registry) -> list[str]:
+    """Return a line for each flow of *manifest* (objects with `kind`, `id`, `module`) that is not registered."""
+    return [
+        f"the flow {entry['id']!r} of {entry.get('module', '?')} was generated but is not registered"
+        for entry in manifest
+        if entry.get("kind") == "flow" and entry["id"] not in registry.flows
+    ]
+
+
+def _warn(line: str) -> None:
+    warnings.warn(ManifestWarning(line), stacklevel=4)

@@ -1,0 +1,66 @@
+"""Which flows, steps and tools an app has, by id. Wired from explicit imports, read-only once made (spec P5)."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from loom.core.errors import LoomError
+from loom.core.flow import Flow
+from loom.core.step import Step
+
+
+class DuplicateId(LoomError):
+    """Two different declarations have one id."""
+
+    code = "duplicate-id"
+    hint = "Give one of them an id of its own: @loom.flow(id=...), @loom.step(id=...)."
+
+    def __init__(self, *, kind: str, name: str, first: str, second: str) -> None:
+        self.kind, self.name, self.first, self.second = kind, name, first, second
+        super().__init__(f"two {kind}s have the id {name!r}: {first} and {second}")
+
+
+class Registry:
+    """Flows and steps by id. Two processes with the same code build the same registry, and the same `digest`."""
+
+    def __init__(self, flows: Iterable[Flow[Any, Any]] = (), steps: Iterable[Step[Any, Any]] = ()) -> None:
+        self.flows: Mapping[str, Flow[Any, Any]] = MappingProxyType(_by_id("flow", flows))
+        self.tools: Mapping[str, Step[Any, Any]] = MappingProxyType(_by_id("step", steps))
+
+    def digest(self) -> str:
+        """Return a digest over kinds, ids, versions and signatures."""
+        lines = [f"flow {flow.id} {flow.version}" for flow in self.flows.values()]
+        lines += [f"step {step.id} {step.signature} {step.idempotent}" for step in self.tools.values()]
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32]
+
+
+def _by_id(kind: str, declared: Iterable[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in declared:
+        known = found.setdefault(each.id, each)
+        if known is not each and known.fn is not each.fn:
+            raise DuplicateId(kind=kind, name=each.id, first=place_of(known.fn), second=place_of(each.fn))
+    return dict(sorted(found.items()))
+
+
+def place_of(fn: Any) -> str:
+    """Return `file:line` of where *fn* is written, its qualified name where that is unknown."""
+    try:
+        return f"{inspect.getsourcefile(fn)}:{inspect.getsourcelines(fn)[1]}"
+    except (OSError, TypeError):
+        return f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', repr(fn))}"
+
+
+def flows_from(*modules: ModuleType) -> list[Flow[Any, Any]]:
+    """Return every flow that the statically imported *modules* hold, by shape, each once (ADR 0007 of the spec)."""
+    return list(dict.fromkeys(v for m in modules for v in vars(m).values() if isinstance(v, Flow)))
+
+
+def steps_from(*modules: ModuleType) -> list[Step[Any, Any]]:
+    """Return every step and tool that *modules* hold, by shape, each once."""
+    found = (v for m in modules for v in vars(m).values() if isinstance(v, Step))
+    return list({step.fn: step for step in found}.values())

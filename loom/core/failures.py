@@ -1,0 +1,111 @@
+"""What a flow catches: recorded outcomes that are failures, the same live and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from loom.core.errors import LoomError
+
+FAILURE_BYTES_MAX: Final = 16 * 1024
+"""The most that the payload of a typed failure may take on the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRecord:
+    """A failure as it stands on the log: names and text, never a live exception.
+
+    *type* is the qualified name of the error's type (builtins without a module), *traceback* the recorded text,
+    bounded; *cause* what it was raised from. *channel* and *payload* are set for a declared failure.
+    """
+
+    type: str
+    message: str
+    traceback: str = ""
+    cause: FailureRecord | None = None
+    channel: str | None = None
+    payload: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+
+class Failure(LoomError):
+    """The root of failures that a flow may catch and that replay raises again just so."""
+
+    code = "failure"
+
+
+class TypedFailure(Failure):
+    """A step failed through a declared channel. *payload* is of the type that the channel declares."""
+
+    code = "typed-failure"
+
+    def __init__(self, channel: str, payload: Any = None, *, step: str = "") -> None:
+        self.channel, self.payload, self.step = channel, payload, step
+        super().__init__(f"{step or 'a step'} failed as {channel!r}: {payload!r}"[:500])
+
+
+def fail(channel: str, payload: Any = None) -> TypedFailure:
+    """Return the failure to raise in a step: `raise loom.fail("declined", Declined(code="insufficient"))`.
+
+    The channel must be declared by the step (`failures={"declined": Declined}`), and *payload* must be of the
+    declared type and take at most 16 KiB on the log.
+    """
+    return TypedFailure(channel, payload)
+
+
+class StepFailed(Failure):
+    """A step failed for good, with an error it did not declare.
+
+    *error_type* and *message* are those of the original error, *traceback* its recorded text, *attempts* how often
+    the step was tried, *cause* the record of what it was raised from.
+    """
+
+    code = "step-failed"
+
+    def __init__(self, *, step: str, record: FailureRecord, attempts: int) -> None:
+        self.step, self.record, self.attempts = step, record, attempts
+        times = "" if attempts == 1 else f" after {attempts} attempts"
+        super().__init__(f"{step} failed{times}: {record}")
+
+    @property
+    def error_type(self) -> str:
+        return self.record.type
+
+    @property
+    def message(self) -> str:
+        return self.record.message
+
+    @property
+    def traceback(self) -> str:
+        return self.record.traceback
+
+    @property
+    def cause(self) -> FailureRecord | None:
+        return self.record.cause
+
+
+class GateTimedOut(Failure):
+    """Nobody answered in time. A timeout is an outcome of its own, never an approval (row NOT-10)."""
+
+    code = "gate-timed-out"
+
+    def __init__(self, *, gate: str) -> None:
+        self.gate = gate
+        super().__init__(f"nobody answered {gate!r} in time")
+
+
+class DecisionFailed(Failure):
+    """The chooser of a decision raised; *record* is what it raised."""
+
+    code = "decision-failed"
+
+    def __init__(self, *, decision: str, record: FailureRecord) -> None:
+        self.decision, self.record = decision, record
+        super().__init__(f"the chooser of {decision!r} failed: {record}")
+
+
+FailureTypes = Mapping[str, Any]
+"""Declared failures of a step: channel name to the type of its payload, or to an exception type of the author's."""

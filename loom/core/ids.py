@@ -1,0 +1,41 @@
+"""Names of things: ids are text, validated where they enter and trusted afterwards."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NewType
+
+from loom.core.errors import InvalidId
+
+ExecutionId = NewType("ExecutionId", str)
+FlowId = NewType("FlowId", str)
+ToolId = NewType("ToolId", str)
+Incarnation = NewType("Incarnation", int)
+"""Which life of an execution id: a store-assigned number that a deleted and reused id does not share."""
+
+ID_LENGTH_MAX: Final = 200
+_ID: Final = re.compile(r"[^\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_NAME: Final = re.compile(r"[^\W\d][\w.\-]*")
+
+
+def execution_id(text: str) -> ExecutionId:
+    """Return *text* as an execution id.
+
+    Raises:
+        InvalidId: it is empty (reserved, ADR 0107 of the spec), longer than 200 characters, or holds white
+            space, control characters or lone surrogates.
+    """
+    if not text or len(text) > ID_LENGTH_MAX or not _ID.fullmatch(text):
+        raise InvalidId(kind="execution", text=text)
+    return ExecutionId(text)
+
+
+def declared_name(kind: str, text: str) -> str:
+    """Return *text* as the id of a declared *kind* (flow, step, tool): a word of letters, digits, `_`, `-`, `.`.
+
+    Raises:
+        InvalidId: it does not start with a letter or `_`, or holds another character.
+    """
+    if len(text) > ID_LENGTH_MAX or not _NAME.fullmatch(text):
+        raise InvalidId(kind=kind, text=text)
+    return text

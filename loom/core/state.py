@@ -1,0 +1,95 @@
+"""The state of an execution: what a fold of its log says (kernel/fold.py). Immutable, with shared structure.
+
+The hot fields are few, since every event makes a new state; what changes rarely is in `facts`. Settled syscalls hang on a
+list that shares its tail with every earlier state, so keeping all states of a run costs about the changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from rpds import HashTrieMap, List
+
+from loom.core.envelope import EventEnvelope
+from loom.core.ids import ExecutionId
+
+Status: TypeAlias = Literal["new", "running", "suspended", "in_doubt", "diverged", "completed", "failed"]
+TERMINAL: Final[frozenset[str]] = frozenset({"completed", "failed"})
+
+
+class Settled(NamedTuple):
+    """A syscall and its outcome. A syscall that is its own outcome (a decision) has the same event twice."""
+
+    start: EventEnvelope[Any]
+    outcome: EventEnvelope[Any]
+
+
+class Attempts(NamedTuple):
+    """How an open step stands: attempts that failed so far, when the next may begin (ms since the epoch), whether one
+    may be in flight, the event that put it in doubt while it is, and the last failure."""
+
+    failed: int = 0
+    due_at: int = 0
+    in_flight: bool = True
+    doubt: EventEnvelope[Any] | None = None
+    last: Mapping[str, Any] | None = None
+
+
+UNTRIED: Final = Attempts()
+
+
+class RunFacts(NamedTuple):
+    """What changes rarely in a run. *result* and *failure* are as encoded; times are ms since the epoch."""
+
+    flow: str = ""
+    version: str = "1"
+    fingerprint: str = ""
+    seed: str = ""
+    rules: Mapping[str, Any] = {}
+    input: Any = None
+    attributes: Mapping[str, Any] = {}
+    principal: str | None = None
+    started_at: int = 0
+    generation: int = 0
+    drives: int = 0
+    wake_at: int | None = None
+    result: Any = None
+    failure: Mapping[str, Any] | None = None
+    cause: int | None = None
+    difference: Mapping[str, Any] | None = None
+
+
+class ExecutionState(NamedTuple):
+    """Where an execution stands after its first `length` events.
+
+    *open* are the syscalls asked and not settled, by the sequence of their start; *settled* the others, newest
+    outcome first; *attempts* what is known of open steps beyond their start; *gates* the open syscalls that wait for
+    a person (gates and effects in doubt); *cuts* the scopes that were cut, by the start of the scope.
+    """
+
+    execution_id: ExecutionId
+    status: Status
+    sequence: int
+    at: int
+    open: HashTrieMap[int, EventEnvelope[Any]]
+    settled: List[Settled]
+    gates: HashTrieMap[int, EventEnvelope[Any]]
+    attempts: HashTrieMap[int, Attempts]
+    cuts: HashTrieMap[int, Settled]
+    facts: RunFacts
+
+    @property
+    def length(self) -> int:
+        """The number of events folded."""
+        return self.sequence + 1
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL
+
+
+def empty_state(execution_id: ExecutionId) -> ExecutionState:
+    """Return the state of an execution before its first event."""
+    nothing: Any = HashTrieMap()
+    return ExecutionState(execution_id, "new", -1, 0, nothing, List(), nothing, nothing, nothing, RunFacts())

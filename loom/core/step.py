@@ -1,0 +1,258 @@
+"""Declaring a unit of work: `@step` and `@tool`. Declarations do nothing by themselves."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
+
+from loom.core.errors import InvalidDeclaration
+from loom.core.failures import FailureTypes
+from loom.core.ids import declared_name
+from loom.core.retry import ONCE, Retry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DETACHED: Final = "detached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepContext:
+    """What a step may know about the attempt it is in. It is injected, and never recorded.
+
+    *idempotency_key* is the same for every attempt of this step of this run, across crashes: hand it to the other
+    side. *attempt* counts from 1. *deadline* is when this attempt is cut off (monotonic seconds of the running
+    loop), None without a timeout. *resources* are those of `define_config(resources=...)`.
+    """
+
+    execution_id: str
+    step_id: str
+    idempotency_key: str
+    attempt: int
+    resources: Mapping[str, Any]
+    log: logging.Logger | logging.LoggerAdapter[logging.Logger]
+    deadline: float | None = None
+
+    @staticmethod
+    def detached(**fields: Any) -> StepContext:
+        """Return a context for calling a step as a plain function, in a test say; *fields* override."""
+        known: dict[str, Any] = {
+            "execution_id": DETACHED,
+            "step_id": DETACHED,
+            "idempotency_key": DETACHED,
+            "attempt": 1,
+            "resources": {},
+            "log": logging.getLogger("loom.step"),
+        }
+        return StepContext(**(known | fields))
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a call of a step is told apart from others: by occurrence, key, a name of its own, or as a retry."""
+
+    kind: Literal["occurrence", "key", "name", "retry"]
+    value: str = ""
+
+
+BY_OCCURRENCE: Final = Naming("occurrence")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Step(Generic[P, R]):
+    """A declared unit of work. Calling it calls the plain function; `ctx.run(step, ...)` makes it durable."""
+
+    fn: Callable[..., Any]
+    id: str
+    takes_context: bool
+    signature: inspect.Signature
+    retry: Retry = ONCE
+    timeout: timedelta | None = None
+    idempotent: bool = True
+    reads: bool = False
+    failures: FailureTypes = field(default_factory=dict)
+    naming: Naming = BY_OCCURRENCE
+    description: str = ""
+    is_tool: bool = False
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Call the plain function, with a detached context where it takes one."""
+        if self.takes_context and not (args and isinstance(args[0], StepContext)):
+            return self.fn(StepContext.detached(), *args, **kwargs)
+        return self.fn(*args, **kwargs)
+
+    def keyed(self, key: object) -> Step[P, R]:
+        """Return the step with *key* naming the occurrence (`fetch#order-7`), for loops whose order may change."""
+        return replace(self, naming=Naming("key", str(key)))
+
+    def named(self, name: str) -> Step[P, R]:
+        """Return the step under an id of its own; calling it again with equal arguments is served the first outcome."""
+        return replace(self, naming=Naming("name", name))
+
+    def retried(self, n: int) -> Step[P, R]:
+        """Return the step as the author's own *n*-th deliberate retry (`charge#retry:1`)."""
+        if n < 1:
+            raise InvalidDeclaration(f"{self.id}.retried({n}): deliberate retries are counted from 1")
+        return replace(self, naming=Naming("retry", str(n)))
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.fn)
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        return self.fn
+
+
+def _takes_context(fn: Callable[..., Any], signature: inspect.Signature) -> bool:
+    first = next(iter(signature.parameters.values()), None)
+    if first is None or first.annotation is inspect.Parameter.empty:
+        return False
+    note = first.annotation
+    if isinstance(note, str):
+        return note.rpartition(".")[2] == "StepContext"
+    return note is StepContext
+
+
+def _declare(fn: Callable[..., Any], *, id: str | None, is_tool: bool, **options: Any) -> Step[Any, Any]:
+    if isinstance(fn, Step):
+        raise InvalidDeclaration(f"{fn.id} is a step already")
+    if not callable(fn):
+        raise InvalidDeclaration(f"a step is a function, not {type(fn).__name__}")
+    if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
+        raise InvalidDeclaration(
+            f"{fn.__qualname__} is a generator", hint="A step returns one value; use ctx.stream for pieces."
+        )
+    name = declared_name("tool" if is_tool else "step", id or getattr(fn, "__name__", type(fn).__name__))
+    signature = inspect.signature(fn)
+    takes_context = _takes_context(fn, signature)
+    if takes_context:
+        signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+    if any(p.kind is p.POSITIONAL_ONLY for p in signature.parameters.values()):
+        raise InvalidDeclaration(f"{name} has positional-only parameters; arguments are recorded by name")
+    options["description"] = options.get("description") or inspect.getdoc(fn) or ""
+    if options.get("reads") and not options.get("idempotent", True):
+        raise InvalidDeclaration(f"{name} cannot be both reads=True and idempotent=False")
+    return Step(fn=fn, id=name, takes_context=takes_context, signature=signature, is_tool=is_tool, **options)
+
+
+class StepDecorator:
+    """What `@step(...)` with options returns: it keeps the signature, less an injected `StepContext`."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[StepContext, P], Awaitable[R]], /) -> Step[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Step[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[StepContext, P], R], /) -> Step[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Step[P, R]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Step[Any, Any]:
+        return _declare(fn, **self._options)
+
+
+@overload
+def step(fn: Callable[Concatenate[StepContext, P], Awaitable[R]], /) -> Step[P, R]: ...
+@overload
+def step(fn: Callable[P, Awaitable[R]], /) -> Step[P, R]: ...
+@overload
+def step(fn: Callable[Concatenate[StepContext, P], R], /) -> Step[P, R]: ...
+@overload
+def step(fn: Callable[P, R], /) -> Step[P, R]: ...
+@overload
+def step(
+    *,
+    id: str | None = ...,
+    retry: Retry = ...,
+    timeout: timedelta | None = ...,
+    idempotent: bool = ...,
+    reads: bool = ...,
+    failures: FailureTypes | None = ...,
+) -> StepDecorator: ...
+def step(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    id: str | None = None,
+    retry: Retry = ONCE,
+    timeout: timedelta | None = None,
+    idempotent: bool = True,
+    reads: bool = False,
+    failures: FailureTypes | None = None,
+) -> Any:
+    """Declare a durable unit of work.
+
+    *id* is the function's name unless given. *timeout* bounds one attempt. `idempotent=False` says that running it
+    twice does harm: it is started once, and if Loom cannot know whether it happened, the run parks in doubt.
+    `reads=True` says that it changes nothing anywhere, so it need not wait for earlier outcomes to be on disk.
+    *failures* declares channels for `fail`, or the author's own exception types.
+
+    Raises:
+        InvalidDeclaration: the function or the options cannot be honoured.
+    """
+    decorator = StepDecorator(
+        id=id,
+        is_tool=False,
+        retry=retry,
+        timeout=timeout,
+        idempotent=idempotent,
+        reads=reads,
+        failures=dict(failures or {}),
+    )
+    return decorator if fn is None else decorator(fn)
+
+
+@overload
+def tool(fn: Callable[Concatenate[StepContext, P], Awaitable[R]], /) -> Step[P, R]: ...
+@overload
+def tool(fn: Callable[P, Awaitable[R]], /) -> Step[P, R]: ...
+@overload
+def tool(fn: Callable[Concatenate[StepContext, P], R], /) -> Step[P, R]: ...
+@overload
+def tool(fn: Callable[P, R], /) -> Step[P, R]: ...
+@overload
+def tool(
+    *,
+    id: str | None = ...,
+    description: str | None = ...,
+    retry: Retry = ...,
+    timeout: timedelta | None = ...,
+    idempotent: bool = ...,
+    reads: bool = ...,
+    failures: FailureTypes | None = ...,
+) -> StepDecorator: ...
+def tool(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    id: str | None = None,
+    description: str | None = None,
+    retry: Retry = ONCE,
+    timeout: timedelta | None = None,
+    idempotent: bool = True,
+    reads: bool = False,
+    failures: FailureTypes | None = None,
+) -> Any:
+    """Declare a step that is also reachable by id (`ctx.execute`), with a JSON schema taken from its signature.
+
+    Arguments that come by id are validated against the signature before the tool runs. *description* is the
+    docstring unless given; a model reads it.
+    """
+    decorator = StepDecorator(
+        id=id,
+        is_tool=True,
+        description=description or "",
+        retry=retry,
+        timeout=timeout,
+        idempotent=idempotent,
+        reads=reads,
+        failures=dict(failures or {}),
+    )
+    return decorator if fn is None else decorator(fn)

@@ -1,0 +1,55 @@
+"""Finding the gate that somebody means. Pure: decides by the state, refuses by raising, guesses nothing."""
+
+from __future__ import annotations
+
+from loom.core.state import ExecutionState
+from loom.kernel.errors import AmbiguousGate, ApprovalMismatch, GateNotOpen, NotInDoubt
+from loom.kernel.views import OpenGate, open_gates
+
+
+def gate_meant(state: ExecutionState, address: str | None, *, shown: str | None = None) -> OpenGate:
+    """Return the open gate that *address* names: its whole id, an ending of it, its key, or nothing if only one is open.
+
+    Raises:
+        GateNotOpen: none fits.
+        AmbiguousGate: several fit; they are listed.
+        ApprovalMismatch: *shown* is not the digest of what the gate shows.
+    """
+    gates = [gate for gate in open_gates(state) if not gate.in_doubt]
+    fitting = _fitting(gates, address)
+    addresses = [gate.gate for gate in gates]
+    if not fitting:
+        raise GateNotOpen(execution_id=state.execution_id, gate=address, open_gates=addresses)
+    if len(fitting) > 1:
+        ids = [gate.gate for gate in fitting]
+        raise AmbiguousGate(execution_id=state.execution_id, gate=address, open_gates=ids)
+    gate = fitting[0]
+    if shown is not None and shown != gate.shown:
+        raise ApprovalMismatch(
+            execution_id=state.execution_id, gate=gate.gate, shown=gate.shown or "nothing", answered=shown
+        )
+    return gate
+
+
+def doubt_meant(state: ExecutionState, address: str | None) -> OpenGate:
+    """Return the effect in doubt that *address* names: its step id, an ending of it, or nothing if there is only one.
+
+    Raises:
+        NotInDoubt: none fits, or several do; those in doubt are listed.
+    """
+    doubts = [gate for gate in open_gates(state) if gate.in_doubt]
+    fitting = _fitting(doubts, address)
+    if len(fitting) != 1:
+        ids = [gate.gate for gate in doubts]
+        raise NotInDoubt(execution_id=state.execution_id, step=address or "(any step)", in_doubt=ids)
+    return fitting[0]
+
+
+def _fitting(gates: list[OpenGate], address: str | None) -> list[OpenGate]:
+    if address is None:
+        return gates
+    exact = [gate for gate in gates if gate.gate == address]
+    if exact:
+        return exact
+    keyed = [gate for gate in gates if gate.key == address]
+    return keyed or [g for g in gates if g.gate.endswith(f"/{address}") or g.gate.endswith(f"#{address}")]

@@ -1,0 +1,194 @@
+"""Branches of a running body, and the syscalls they stand in.
+
+A `Branch` is one strand of the flow with a task of its own: the body, or a branch of a scope. It hands out ordinals and
+identities, in the order in which its syscalls are called. A `Call` is one syscall, from the instant it is called; what it
+does, its `Syscall` knows. Nothing here knows when an outcome is due (delivery.py) or what it means (the syscalls).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from loom.core.envelope import EventEnvelope
+from loom.core.json import JsonObject
+from loom.kernel.identity import FIRST, Identity, Tag
+
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+Event = EventEnvelope[Any]
+
+_HOME: Final = str(Path(__file__).resolve().parent.parent)
+
+
+class DriveEnding(BaseException):
+    """The signal that unwinds a body when its drive ends. No error: `except Exception` does not see it."""
+
+
+class BranchCut(BaseException):
+    """The signal that unwinds a branch whose sibling failed."""
+
+
+class Syscall(Protocol):
+    """What one kind of syscall does. *starts* is the type of the event it writes when it is asked."""
+
+    starts: str
+
+    def begin(self, call: Call, drive: Drive) -> None:
+        """Do it for the first time: write the start, and set in motion what leads to an outcome."""
+        ...
+
+    def reopen(self, call: Call, drive: Drive) -> None:
+        """Take it up again: its start is on the log, its outcome is not."""
+        ...
+
+    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
+        """Let the outcome *event* reach the body."""
+        ...
+
+    def revive(self, call: Call, event: Event) -> Any:
+        """Return the value that *event* gives the body, or raise the failure it records."""
+        ...
+
+    def asked(self) -> Any:
+        """Return what it was asked with, as JSON, for messages."""
+        ...
+
+
+class Branch:
+    """One strand of a flow. *prefix* is the path text of its syscalls, *at* the time it has seen last (ms)."""
+
+    __slots__ = (
+        "at",
+        "counters",
+        "cut",
+        "draws",
+        "ended",
+        "last_id",
+        "named",
+        "ordinal",
+        "parent",
+        "path",
+        "prefix",
+        "served",
+        "standing",
+        "task",
+        "waiting",
+    )
+
+    def __init__(self, path: tuple[tuple[str, str], ...], prefix: str, *, parent: Branch | None, at: int) -> None:
+        self.path, self.prefix, self.parent, self.at = path, prefix, parent, at
+        self.task: asyncio.Task[Any] | None = None
+        self.ordinal = 0
+        self.counters: dict[str, int] = {}
+        self.named: dict[tuple[str, Tag | None], tuple[str, str, str, Any]] = {}
+        self.served: dict[str, Call] = {}
+        self.standing: Call | None = None
+        self.waiting: dict[Call, None] = {}
+        self.ended = self.cut = False
+        self.last_id, self.draws = "", 0
+
+    def mint(self, name: str, tag: Tag | None = None) -> str:
+        """Return the id text of the next call of *name*: with *tag*, or the next occurrence."""
+        if tag is None:
+            count = self.counters.get(name, 0)
+            self.counters[name] = count + 1
+            tag = FIRST if count == 0 else Tag("occurrence", str(count))
+        text = str(Identity((), name, tag))
+        return self.prefix + text if self.prefix else text
+
+    def next_ordinal(self) -> int:
+        """Return the place of the next syscall in this branch."""
+        ordinal = self.ordinal
+        self.ordinal = ordinal + 1
+        return ordinal
+
+    def is_below(self, prefix: str) -> bool:
+        """Whether this branch is the one at *prefix* or inside it."""
+        return self.prefix.startswith(prefix)
+
+    def where(self) -> str:
+        """Return the file and line of the author's code that this branch stands at."""
+        return location_of(self.task)
+
+
+class Call:
+    """One syscall of one branch. *future* is set while the body waits for its outcome."""
+
+    __slots__ = (
+        "branch",
+        "context",
+        "digest",
+        "followers",
+        "future",
+        "id",
+        "ordinal",
+        "outcome",
+        "own",
+        "settled",
+        "start",
+        "syscall",
+    )
+
+    def __init__(self, branch: Branch, syscall: Syscall, id: str, ordinal: int, digest: str) -> None:
+        self.branch, self.syscall, self.id, self.ordinal, self.digest = branch, syscall, id, ordinal, digest
+        self.start: Event | None = None
+        self.future: asyncio.Future[Event] | None = None
+        self.own = self.settled = False
+        self.context: contextvars.Context | None = None
+        self.outcome: Event | None = None
+        self.followers: list[asyncio.Future[Event]] = []
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the event that started this syscall."""
+        assert self.start is not None
+        return self.start.sequence
+
+    def side(self) -> JsonObject:
+        """Return the asked side of a comparison, for messages and for the log."""
+        return {
+            "kind": self.syscall.starts,
+            "id": self.id,
+            "args": self.syscall.asked(),
+            "digest": self.digest,
+            "where": self.branch.where(),
+        }
+
+
+def location_of(task: asyncio.Task[Any] | None) -> str:
+    """Return `file:line` of the innermost frame of the author's that *task* stands at, "" when there is none."""
+    found, coroutine = "", task.get_coro() if task is not None else None
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
+        if frame is not None:
+            found = place_of_frame(frame) or found
+        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "ag_await", None)
+    return found
+
+
+def place_of_frame(frame: types.FrameType | None) -> str:
+    """Return `file:line` of the nearest frame that is not Loom's own, "" when there is none."""
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_HOME):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def recorded_side(start: Event) -> Mapping[str, Any]:
+    """Return the recorded side of a comparison."""
+    payload = start.payload
+    args = getattr(payload, "args", None)
+    return {
+        "kind": start.type,
+        "id": payload.id,
+        "args": args,
+        "digest": payload.digest,
+        "sequence": start.sequence,
+    }

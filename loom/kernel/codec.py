@@ -1,0 +1,91 @@
+"""Between an event as the store keeps it (bytes) and as the kernel reads it (facts)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from loom.core.envelope import NO_METADATA, EventEnvelope
+from loom.core.ids import ExecutionId
+from loom.kernel.errors import LogCorrupt, LogNewerThanCode
+from loom.kernel.facts import UserEvent
+from loom.kernel.fold import EVENTS, USER_PREFIX
+from loom.spi.event_store import EventRecord
+
+EXTRA = "extra"
+"""Metadata key for payload fields that this code does not know: they are kept, not dropped."""
+
+
+def payload_json(payload: Any) -> Any:
+    """Return the JSON object of a fact; fields that are None are left out."""
+    if not hasattr(payload, "_fields"):
+        return payload
+    return {name: value for name, value in zip(payload._fields, payload, strict=True) if value is not None}
+
+
+def encode_event(event: EventEnvelope[Any]) -> EventRecord:
+    """Return *event* as the store keeps it."""
+    payload, metadata = payload_json(event.payload), event.metadata
+    if EXTRA in metadata:
+        payload = payload | metadata[EXTRA]
+        metadata = {key: value for key, value in metadata.items() if key != EXTRA}
+    known = EVENTS.get(event.type)
+    if known is not None and known.version > 1:
+        metadata = {**metadata, "v": known.version}
+    return EventRecord(
+        event.sequence, event.type, event.at, orjson.dumps(payload), orjson.dumps(metadata) if metadata else b""
+    )
+
+
+def decode_events(execution_id: ExecutionId, records: Iterable[EventRecord]) -> list[EventEnvelope[Any]]:
+    """Return *records* as facts. What this code does not know keeps its plain JSON as payload (see `newest`).
+
+    Raises:
+        LogCorrupt: a record is no JSON, or lacks what its type needs.
+    """
+    events: list[EventEnvelope[Any]] = []
+    add, loads, types, new = events.append, orjson.loads, EVENTS, EventEnvelope
+    for sequence, type_, at, payload, metadata in records:
+        try:
+            fields = loads(payload)
+            about = loads(metadata) if metadata else NO_METADATA
+            row = types.get(type_)
+            if row is None or about is not NO_METADATA:
+                add(_unusual(execution_id, EventRecord(sequence, type_, at, payload, metadata), fields, about))
+            else:
+                add(new(execution_id, sequence, type_, at, row.payload(**fields), NO_METADATA))
+        except TypeError:
+            add(_unusual(execution_id, EventRecord(sequence, type_, at, payload, metadata), fields, about))
+        except ValueError as error:
+            raise LogCorrupt(execution_id=execution_id, sequence=sequence, why=str(error)) from error
+    return events
+
+
+def _unusual(execution_id: ExecutionId, record: EventRecord, fields: Any, about: Mapping[str, Any]) -> Any:
+    row = EVENTS.get(record.type)
+    payload_type: Any = row.payload if row else UserEvent if record.type.startswith(USER_PREFIX) else None
+    newer = row is not None and about.get("v", 1) > row.version
+    if payload_type is None or newer:
+        return EventEnvelope(execution_id, record.sequence, record.type, record.at, fields, about)
+    try:
+        known = {key: value for key, value in fields.items() if key in payload_type._fields}
+        payload = payload_type(**known)
+    except (TypeError, AttributeError) as error:
+        raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why=str(error)) from error
+    if len(known) < len(fields):
+        about = {**about, EXTRA: {key: value for key, value in fields.items() if key not in known}}
+    return EventEnvelope(execution_id, record.sequence, record.type, record.at, payload, about)
+
+
+def refuse_newer(events: Iterable[EventEnvelope[Any]]) -> None:
+    """Refuse to drive a log that holds what this code does not know.
+
+    Raises:
+        LogNewerThanCode: a kernel type without a row, or a payload of a newer version.
+    """
+    for event in events:
+        if isinstance(event.payload, dict):
+            version = event.metadata.get("v", 1)
+            raise LogNewerThanCode(execution_id=event.execution_id, what=f"{event.type} version {version}")

@@ -1,0 +1,412 @@
+"""What a flow is given: the syscalls, each a plain function that mints its identity when called.
+
+This is the whole of the kernel's ABI towards authors. A syscall encodes what it is given and takes its place in its branch at
+once, and returns a coroutine; nothing else happens until that is awaited. Calling a syscall from a task that is no branch of
+the flow stops the drive, since its place would be left to chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import uuid as uuid_module
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
+
+from loom.core.errors import InvalidDeclaration, InvalidId
+from loom.core.missing import MISSING
+from loom.core.step import Step
+from loom import values
+from loom.kernel.binding import Binding, binding_of, binding_of_function
+from loom.kernel.calls import Branch, Call, DriveEnding, Syscall, place_of_frame
+from loom.kernel.derived import derived_uuid, fraction
+from loom.kernel.errors import ForeignTask, StepIdReused, UnknownFlow
+from loom.kernel.fold import USER_PREFIX
+from loom.kernel.gates import GateSyscall, TimerSyscall
+from loom.kernel.identity import Tag
+from loom.kernel.inline import inline_step
+from loom.kernel.records import DecisionSyscall, EmitSyscall, StreamSyscall
+from loom.kernel.scopes import ScopeSyscall
+from loom.kernel.steps import StepSyscall
+
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+
+KERNEL_ABI: Final = "1.0.0"
+
+
+class Context:
+    """The syscalls of one drive. Any branch of the flow uses the same object; the branch is found by the task."""
+
+    def __init__(self, drive: Drive, tools: Mapping[str, Step[Any, Any]], log: logging.LoggerAdapter[Any]) -> None:
+        self._drive, self._tools = drive, tools
+        self.log = log
+        """A logger that is silent while the flow replays."""
+
+    @property
+    def execution_id(self) -> str:
+        """The id of this execution."""
+        return self._drive.state.execution_id
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    @overload
+    def run(self, step: Step[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def run(
+        self, label: str, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def run(self, label: str, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
+    def run(self, step: Step[Any, Any] | str, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Run a step once, durably, and return its recorded result: `await ctx.run(fetch, order)`.
+
+        With a label and a function instead of a step, a small function needs no decorator:
+        `await ctx.run("total", sum_up, lines)`.
+
+        Raises:
+            StepFailed, TypedFailure, or the declared exception: the recorded failure, the same live and replayed.
+            NotSerializable: an argument cannot be encoded; nothing was recorded.
+            TypeError: the arguments do not fit the step's signature; nothing was recorded.
+        """
+        branch = self._enter("run")
+        if isinstance(step, Step):
+            return self._step(branch, step, binding_of(step), args, kwargs)
+        if not isinstance(step, str) or not args or not callable(args[0]):
+            raise TypeError("ctx.run takes a step and its arguments, or a label, a function and its arguments")
+        inline = inline_step(step, args[0])
+        if isinstance(args[0], Step):
+            return self._step(branch, inline, binding_of(args[0]), args[1:], kwargs)
+        return self._step(branch, inline, binding_of_function(args[0]), args[1:], kwargs)
+
+    def execute(
+        self, tool_id: str, arguments: Mapping[str, Any] | None = None, /, *, id: str | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Run a registered step or tool by its id, with arguments by name that are validated first.
+
+        *id* names this call under the contract of `Step.named`: used again with equal arguments it is served the
+        first outcome. Without it each call is a new occurrence.
+
+        Raises:
+            UnknownFlow: nothing is registered under *tool_id*.
+            InvalidPayload: the arguments do not fit the tool's signature; nothing ran.
+        """
+        branch = self._enter("execute")
+        step = self._tools.get(tool_id)
+        if step is None:
+            raise UnknownFlow(kind="tool", name=tool_id, known=sorted(self._tools))
+        binding = binding_of(step)
+        kwargs = binding.validated(dict(arguments or {}))
+        return self._step(branch, step if id is None else step.named(id), binding, (), kwargs)
+
+    def _step(
+        self, branch: Branch, step: Step[Any, Any], binding: Binding, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Coroutine[Any, Any, Any]:
+        encoded, digest = binding.encode(args, kwargs)
+        naming = step.naming
+        if naming.kind == "occurrence":
+            text = branch.mint(step.id)
+        elif naming.kind == "retry":
+            text = branch.mint(step.id, Tag("retry", naming.value))
+        else:
+            text = self._named(branch, step, digest, encoded)
+            served = branch.served.get(text)
+            if served is not None:
+                return self._again(served)
+        call = self._call(branch, StepSyscall(step, binding, encoded), text, digest)
+        if naming.kind in ("name", "key"):
+            branch.served[text] = call
+        return self._drive.outcome(call)
+
+    def _named(self, branch: Branch, step: Step[Any, Any], digest: str, encoded: Any) -> str:
+        keyed = step.naming.kind == "key"
+        name, tag = (step.id, Tag("key", step.naming.value)) if keyed else (step.naming.value, None)
+        first = branch.named.get((name, tag))
+        if first is None:
+            if not keyed and branch.counters.get(name):
+                self._stop(StepIdReused(step_id=name, first="a call without a name", second=str(encoded)))
+            text = branch.mint(name, tag)
+            branch.named[(name, tag)] = (text, step.id, digest, encoded)
+            return text
+        text, step_id, digest_first, encoded_first = first
+        if (step_id, digest_first) != (step.id, digest):
+            self._stop(StepIdReused(step_id=text, first=f"{step_id}{encoded_first}", second=f"{step.id}{encoded}"))
+        return text
+
+    async def _again(self, first: Call) -> Any:
+        return await self._drive.served_again(first)
+
+    # -- branches ------------------------------------------------------------------------------------------------
+
+    @overload
+    def parallel(
+        self, a: Callable[[Context], Awaitable[T1]], /, *, name: str = ...
+    ) -> Coroutine[Any, Any, tuple[T1]]: ...
+    @overload
+    def parallel(
+        self, a: Callable[[Context], Awaitable[T1]], b: Callable[[Context], Awaitable[T2]], /, *, name: str = ...
+    ) -> Coroutine[Any, Any, tuple[T1, T2]]: ...
+    @overload
+    def parallel(
+        self,
+        a: Callable[[Context], Awaitable[T1]],
+        b: Callable[[Context], Awaitable[T2]],
+        c: Callable[[Context], Awaitable[T3]],
+        /,
+        *,
+        name: str = ...,
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3]]: ...
+    @overload
+    def parallel(
+        self,
+        a: Callable[[Context], Awaitable[T1]],
+        b: Callable[[Context], Awaitable[T2]],
+        c: Callable[[Context], Awaitable[T3]],
+        d: Callable[[Context], Awaitable[T4]],
+        /,
+        *,
+        name: str = ...,
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3, T4]]: ...
+    @overload
+    def parallel(
+        self, *branches: Callable[[Context], Awaitable[T]], name: str = ...
+    ) -> Coroutine[Any, Any, tuple[T, ...]]: ...
+    @overload
+    def parallel(
+        self, branches: Mapping[str, Callable[[Context], Awaitable[T]]], /, *, name: str = ...
+    ) -> Coroutine[Any, Any, dict[str, T]]: ...
+    def parallel(self, *branches: Any, name: str = "parallel") -> Coroutine[Any, Any, Any]:
+        """Run branches side by side, each an `async def branch(ctx)`, and return their results in the order given.
+
+        A mapping names the branches (`checks/risk/...` in identities) and returns a dict. When a branch fails, the
+        others end the step they are in and are cut; the first failure is raised.
+        """
+        branch = self._enter("parallel")
+        named = len(branches) == 1 and isinstance(branches[0], Mapping)
+        names = list(branches[0]) if named else [str(i) for i in range(len(branches))]
+        functions = list(branches[0].values()) if named else list(branches)
+        for function in functions:
+            if not callable(function):
+                raise TypeError(f"ctx.parallel takes async functions of a context, not {type(function).__name__}")
+        bodies = [partial(function, self) for function in functions]
+        results = self._scope(branch, ScopeSyscall("parallel", names, bodies, limit=None), name)
+        return _as_dict(names, results) if named else _as_tuple(results)
+
+    @overload
+    def map(
+        self, fn: Step[[T], R], items: Iterable[T], /, *, limit: int | None = ..., name: str = ...
+    ) -> Coroutine[Any, Any, list[R]]: ...
+    @overload
+    def map(
+        self,
+        fn: Callable[[Context, T], Awaitable[R]],
+        items: Iterable[T],
+        /,
+        *,
+        limit: int | None = ...,
+        name: str = ...,
+    ) -> Coroutine[Any, Any, list[R]]: ...
+    def map(
+        self, fn: Any, items: Iterable[Any], /, *, limit: int | None = None, name: str = "map"
+    ) -> Coroutine[Any, Any, list[Any]]:
+        """Run a step, or an `async def branch(ctx, item)`, for each item, a branch an item, at most *limit* at once.
+
+        Returns the results in the order of the items.
+        """
+        branch = self._enter("map")
+        if isinstance(items, (set, frozenset)):
+            raise TypeError("ctx.map takes items in an order; sort the set first")
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit={limit}: at least one branch at once")
+        if isinstance(fn, Step):
+            bodies = [partial(self.run, fn, item) for item in items]
+        else:
+            bodies = [partial(fn, self, item) for item in items]
+        names = [str(i) for i in range(len(bodies))]
+        return self._scope(branch, ScopeSyscall("map", names, bodies, limit=limit), name)
+
+    def _scope(self, branch: Branch, syscall: ScopeSyscall, name: str) -> Coroutine[Any, Any, list[Any]]:
+        if len(set(syscall.names)) < len(syscall.names):
+            raise ValueError("the branches of a scope have different names")
+        digest = values.digest(syscall.asked())
+        return self._drive.outcome(self._call(branch, syscall, branch.mint(name), digest))
+
+    # -- waiting -------------------------------------------------------------------------------------------------
+
+    @overload
+    def suspend(
+        self,
+        label: str,
+        *,
+        expects: type[T],
+        show: Any = ...,
+        timeout: timedelta | None = ...,
+        key: str | None = ...,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def suspend(
+        self, label: str, *, expects: Any = ..., show: Any = ..., timeout: timedelta | None = ..., key: str | None = ...
+    ) -> Coroutine[Any, Any, Any]: ...
+    def suspend(
+        self,
+        label: str,
+        *,
+        expects: Any = MISSING,
+        show: Any = None,
+        timeout: timedelta | None = None,
+        key: str | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Wait for a person or program to answer at *label*, for as long as it takes, and return the answer.
+
+        *expects* is the type of the answer, *show* what the asked person is shown, *key* a word by which outside
+        systems find the gate.
+
+        Raises:
+            GateTimedOut: nobody answered within *timeout*. It is never an approval.
+        """
+        branch = self._enter("suspend")
+        _word("gate", label)
+        timeout_ms = None if timeout is None else _milliseconds(timeout)
+        gate = GateSyscall(label, show=values.encode(show), expects=expects, timeout_ms=timeout_ms, key=key)
+        digest = values.digest({"show": gate.show, "timeout_ms": timeout_ms, "key": key})
+        return self._drive.outcome(self._call(branch, gate, branch.mint(label), digest))
+
+    def sleep(self, duration: timedelta | float, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
+        """Sleep durably for *duration* (a timedelta, or seconds), across restarts, from when it was first asked."""
+        branch = self._enter("sleep")
+        given = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
+        return self._timer(branch, TimerSyscall(delay_ms=_milliseconds(given)), name)
+
+    def sleep_until(self, when: datetime, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
+        """Sleep durably until *when*, an aware datetime; a time that has passed is due at once."""
+        branch = self._enter("sleep_until")
+        if when.tzinfo is None:
+            raise ValueError(f"sleep_until({when.isoformat()}): give the time with its zone")
+        return self._timer(branch, TimerSyscall(due_at=int(when.timestamp() * 1000)), name)
+
+    def _timer(self, branch: Branch, timer: TimerSyscall, name: str) -> Coroutine[Any, Any, None]:
+        _word("timer", name)
+        return self._drive.outcome(self._call(branch, timer, branch.mint(name), values.digest(timer.asked())))
+
+    # -- records -------------------------------------------------------------------------------------------------
+
+    def decide(
+        self, name: str, chooser: Callable[..., Any], candidates: Any = None, /, *, policy: Any = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Make a non-deterministic choice once and record it: what was chosen, from what, by which policy.
+
+        *chooser* gets a copy of *candidates* (nothing when there are none) and returns the choice, or a
+        `loom.Choice` with policy and propensity; it may be async, and may call a model. Replays are served the record.
+
+        Raises:
+            DecisionFailed: the chooser raised.
+        """
+        branch = self._enter("decide")
+        _word("decision", name)
+        given = None if candidates is None else list(candidates) if _is_plain(candidates) else candidates
+        encoded = values.encode(given)
+        decision = DecisionSyscall(chooser, given, encoded, policy)
+        return self._drive.outcome(self._call(branch, decision, branch.mint(name), values.digest(encoded)))
+
+    def emit(self, type: str, data: Any = None, /) -> Coroutine[Any, Any, None]:
+        """Append a domain event of your own type, once; it stands in the log as `user.<type>`."""
+        branch = self._enter("emit")
+        _word("event", type)
+        encoded = values.encode(data)
+        call = self._call(branch, EmitSyscall(USER_PREFIX + type, encoded), branch.mint(type), values.digest(encoded))
+        return self._drive.outcome(call)
+
+    def stream(self, label: str, source: AsyncIterable[T], /) -> Coroutine[Any, Any, list[T]]:
+        """Pass the pieces of *source* to live listeners as they come; record and return the list of them once."""
+        branch = self._enter("stream")
+        _word("stream", label)
+        call = self._call(branch, StreamSyscall(label, source), branch.mint(label), values.digest(label))
+        return self._drive.outcome(call)
+
+    # -- derived values ------------------------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """Return the time of the outcome this branch has seen last: the same in every replay."""
+        branch = self._enter("now")
+        return datetime.fromtimestamp(branch.at / 1000, UTC)
+
+    def random(self, name: str = "") -> float:
+        """Return a number in [0, 1) derived from the log; a draw added elsewhere does not move it."""
+        return fraction(*self._draw("random", name))
+
+    def uuid(self, name: str = "") -> uuid_module.UUID:
+        """Return a UUID derived from the log; a draw added elsewhere does not move it."""
+        return derived_uuid(*self._draw("uuid", name))
+
+    def _draw(self, kind: str, name: str) -> tuple[str, ...]:
+        branch = self._enter(kind)
+        if not name:
+            branch.draws += 1
+        return kind, self._drive.state.facts.seed, branch.prefix, branch.last_id, name or str(branch.draws)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "ui":
+            raise AttributeError("ctx.ui does not exist: the kernel has no UI verb; a surface(ctx) draws")
+        raise AttributeError(f"a context has no {name!r}")
+
+    # -- taking a place ------------------------------------------------------------------------------------------
+
+    def _enter(self, syscall: str) -> Branch:
+        drive = self._drive
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            task = None
+        branch = drive.delivery.branches.get(task) if task is not None else None
+        if branch is None:
+            where = place_of_frame(sys._getframe(1))
+            about = task.get_name() if task is not None else "a thread"
+            if drive.is_over:
+                raise DriveEnding
+            drive.stop_from_anywhere(ForeignTask(syscall=syscall, task=about, where=where))
+            raise DriveEnding
+        if drive.ending is not None or branch.cut:
+            drive.entered(branch)
+        return branch
+
+    def _call(self, branch: Branch, syscall: Syscall, text: str, digest: str) -> Call:
+        branch.last_id, branch.draws = text, 0
+        return Call(branch, syscall, text, branch.next_ordinal(), digest)
+
+    def _stop(self, error: StepIdReused) -> None:
+        self._drive.stop(error)
+        raise DriveEnding
+
+
+def _word(kind: str, text: str) -> None:
+    if not isinstance(text, str) or not text or len(text) > 200:
+        raise InvalidId(kind=kind, text=str(text))
+
+
+def _milliseconds(duration: timedelta) -> int:
+    if duration < timedelta(0):
+        raise InvalidDeclaration(f"{duration} lies in the past")
+    return round(duration.total_seconds() * 1000)
+
+
+def _is_plain(candidates: Any) -> bool:
+    return isinstance(candidates, Sequence) and not isinstance(candidates, (str, bytes, bytearray))
+
+
+async def _as_tuple(results: Coroutine[Any, Any, list[Any]]) -> tuple[Any, ...]:
+    return tuple(await results)
+
+
+async def _as_dict(names: Sequence[str], results: Coroutine[Any, Any, list[Any]]) -> dict[str, Any]:
+    return dict(zip(names, await results, strict=True))

@@ -1,0 +1,116 @@
+"""Delivery: outcomes reach the body one at a time, in the order of the log (kernel rule 5.1).
+
+The next outcome is delivered when the body stands still: every branch stands inside a syscall of its own task, or, where a
+branch waits for something else (a gather, a lock), after 64 turns of the loop without progress. The same rule serves a first
+run and a replay, so what the body can observe is the same in both. This file does not know where outcomes come from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from loom.kernel.calls import Branch, Call, Event
+
+TURNS_MAX: Final = 64
+
+
+class Delivery:
+    """Counts who is on the move, and calls *on_still* when nobody is."""
+
+    def __init__(self, on_still: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_still = on_still
+        self.queue: deque[Event] = deque()
+        self.calls: dict[int, Call] = {}
+        self.branches: dict[asyncio.Task[object], Branch] = {}
+        self.moving = 0
+        self.unsettled = False
+        self.closed = False
+        self._progress = self._seen = self._turns = 0
+        self._scheduled = False
+
+    def enter(self, branch: Branch, task: asyncio.Task[object]) -> None:
+        """A branch begins; it is on the move until it stands in a syscall or leaves."""
+        branch.task = task
+        self.branches[task] = branch
+        self.moving += 1
+        self._progress += 1
+
+    def leave(self, branch: Branch) -> None:
+        """A branch has ended."""
+        assert branch.task is not None
+        del self.branches[branch.task]
+        branch.ended = True
+        if branch.standing is None:
+            self.moving -= 1
+        self._progress += 1
+        self.stir()
+
+    def stand(self, call: Call, own: bool) -> asyncio.Future[Event]:
+        """The body waits for *call*; *own* when it is the branch's own task that waits."""
+        future: asyncio.Future[Event] = self._loop.create_future()
+        branch = call.branch
+        call.future, call.own = future, own
+        branch.waiting[call] = None
+        if own:
+            branch.standing = call
+            self.moving -= 1
+        self._progress += 1
+        self.stir()
+        return future
+
+    def move(self, call: Call) -> asyncio.Future[Event]:
+        """*call* stops waiting, because an outcome or a signal is on its way to it; return what it waited on."""
+        future = call.future
+        assert future is not None
+        call.future = None
+        branch = call.branch
+        branch.waiting.pop(call, None)
+        if branch.standing is call:
+            branch.standing = None
+            if not branch.ended:
+                self.moving += 1
+        elif not call.own:
+            self.unsettled = True
+        self._progress += 1
+        return future
+
+    def can_serve_at_once(self, call: Call) -> bool:
+        """Whether the next outcome is that of *call* and nobody but its branch could see the difference."""
+        return (
+            len(self.branches) == 1
+            and not call.branch.waiting
+            and not self.unsettled
+            and bool(self.queue)
+            and call.start is not None
+            and getattr(self.queue[0].payload, "start", self.queue[0].sequence) == call.start.sequence
+        )
+
+    def put(self, event: Event) -> None:
+        """Queue an outcome that was just committed."""
+        self.queue.append(event)
+        self.stir()
+
+    def stir(self) -> None:
+        """Something changed: look again, on the next turn, whether the body stands still."""
+        if not self._scheduled and not self.closed:
+            self._scheduled = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._scheduled = False
+        if self.closed:
+            return
+        if self.moving > 0 or self.unsettled:
+            if self._progress != self._seen:
+                self._seen, self._turns = self._progress, 0
+            self._turns += 1
+            if self._turns <= TURNS_MAX:
+                self.stir()
+                return
+            self._turns = 0
+        self.unsettled = False
+        self._on_still()

@@ -1,0 +1,122 @@
+"""The effect runtime: the one door through which a run touches the world (spec 5.2).
+
+An effect is known by its tool id and called with its decoded arguments through a chain of middleware, each
+`async (ctx, input, next) -> result`, outermost first. Retrying stands outside the chain, since its attempts are facts of the
+log: `next_attempt` decides, the step syscall records. With no middleware the call goes straight to the function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from loom.core.failures import TypedFailure
+from loom.core.json import JsonObject
+from loom.core.step import Step, StepContext
+from loom.kernel.threads import DaemonThreads
+
+
+class EffectContext(NamedTuple):
+    """What a middleware may know of the effect: its tool id, and the context that the step itself gets."""
+
+    tool_id: str
+    step: StepContext
+    idempotent: bool
+
+
+Next: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+Middleware: TypeAlias = Callable[[EffectContext, dict[str, Any], Next], Awaitable[Any]]
+
+
+class StepTimedOut(TimeoutError):
+    """An attempt ran longer than the step's timeout."""
+
+
+class EffectRuntime:
+    """Runs effects, through the middleware it was made with."""
+
+    def __init__(self, middleware: Sequence[Middleware] = (), *, threads: DaemonThreads | None = None) -> None:
+        self.middleware = tuple(middleware)
+        self._threads = threads or DaemonThreads()
+
+    def chain(self) -> list[str]:
+        """Return the names of what an effect passes through, outermost first."""
+        named = [getattr(m, "__qualname__", type(m).__qualname__) for m in self.middleware]
+        return ["retry", *named]
+
+    async def invoke(self, step: Step[Any, Any], context: StepContext, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Run one attempt and return what the function returns.
+
+        Raises:
+            StepTimedOut: it took longer than the step allows; a thread has ended by then all the same.
+        """
+        call = partial(self._call, step, context, args)
+        work = self._through(step, context, kwargs, call) if self.middleware else call(kwargs)
+        if step.timeout is None:
+            return await work
+        return await _bounded(work, step.timeout)
+
+    def _through(
+        self, step: Step[Any, Any], context: StepContext, kwargs: dict[str, Any], call: Next
+    ) -> Awaitable[Any]:
+        about = EffectContext(step.id, context, step.idempotent)
+        chain = call
+        for middleware in reversed(self.middleware):
+            chain = partial(_link, middleware, about, chain)
+        return chain(kwargs)
+
+    async def _call(self, step: Step[Any, Any], context: StepContext, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if step.takes_context:
+            args = [context, *args]
+        if step.is_async:
+            return await step.fn(*args, **kwargs)
+        return await self._in_thread(partial(step.fn, *args, **kwargs))
+
+    async def _in_thread(self, fn: Callable[[], Any]) -> Any:
+        running = self._threads.submit(fn, contextvars.copy_context())
+        try:
+            result = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # The thread cannot be stopped: no further attempt starts before it has ended, its result is dropped.
+            if not running.done():
+                await asyncio.wait({running})
+            if not running.cancelled():
+                running.exception()
+            raise
+        # a plain def may hand back a coroutine (functools.partial of one, a lambda)
+        return await result if asyncio.iscoroutine(result) else result
+
+
+def _link(middleware: Middleware, about: EffectContext, after: Next, kwargs: dict[str, Any]) -> Awaitable[Any]:
+    return middleware(about, kwargs, after)
+
+
+async def _bounded(work: Awaitable[Any], timeout: timedelta) -> Any:
+    try:
+        async with asyncio.timeout(timeout.total_seconds()) as bound:
+            return await work
+    except TimeoutError as error:
+        if bound.expired():
+            raise StepTimedOut(f"the attempt took longer than {timeout.total_seconds():g} s") from error
+        raise
+
+
+def next_attempt(
+    step: Step[Any, Any], error: BaseException, record: JsonObject, attempt: int, fraction: float
+) -> int | None:
+    """Return the rest in ms before the attempt after number *attempt*, None when the failure is final.
+
+    A declared failure is final, and so is anything of a step that is not idempotent, unless `Retry(on=...)` lists it.
+    """
+    retry = step.retry
+    if attempt >= retry.attempts:
+        return None
+    listed = isinstance(error, retry.on)
+    declared = record.get("channel") is not None or isinstance(error, TypedFailure)
+    if not listed and (retry.on or declared or not step.idempotent):
+        return None
+    return retry.delay_ms(attempt, fraction)

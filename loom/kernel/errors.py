@@ -1,0 +1,270 @@
+"""What the kernel refuses, and why.
+
+    LoomError
+    |- InvalidId, InvalidDeclaration                      core/errors.py
+    |- Failure: TypedFailure, StepFailed, GateTimedOut,   core/failures.py: the only ones a flow may catch
+    |           DecisionFailed
+    |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
+    |              StoreNewer, StoreNotFound
+    |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
+    |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionTerminated, ExecutionNotFailed, UnknownFlow
+    |- SequenceConflict, LogNewerThanCode, LogCorrupt
+    |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
+    `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted
+
+A `DriveStopped` ends the drive and reaches the caller of the verb; inside the flow it is never an ordinary exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loom.core.errors import LoomError
+
+
+class ExecutionNotFound(LoomError):
+    """There is no such execution in this store."""
+
+    code = "execution-not-found"
+
+    def __init__(self, *, execution_id: str, store: str, near: Sequence[str] = ()) -> None:
+        self.execution_id, self.store, self.near = execution_id, store, tuple(near)
+        self.hint = f"Did you mean {', '.join(near)}?" if near else "`loom ps` lists what this store holds."
+        super().__init__(f"no execution {execution_id!r} in {store}")
+
+
+class ExecutionAlreadyExists(LoomError):
+    """The id that the caller chose is taken; nothing ran (kernel rule 3.1)."""
+
+    code = "execution-exists"
+    hint = "Choose another id, or resume the execution that has it."
+
+    def __init__(self, *, execution_id: str) -> None:
+        self.execution_id = execution_id
+        super().__init__(f"an execution {execution_id!r} exists already")
+
+
+class ExecutionTerminated(LoomError):
+    """The execution has ended, so what was asked of it cannot happen."""
+
+    code = "execution-ended"
+
+    def __init__(self, *, execution_id: str, status: str, cause: str = "", hint: str = "") -> None:
+        self.execution_id, self.status, self.cause, self.hint = execution_id, status, cause, hint
+        super().__init__(f"{execution_id} is {status}" + (f": {cause}" if cause else ""))
+
+
+class ExecutionNotFailed(LoomError):
+    """Only a failed execution can be retried."""
+
+    code = "execution-not-failed"
+    hint = "`loom resume` goes on with a run that waits or was cut off."
+
+    def __init__(self, *, execution_id: str, status: str) -> None:
+        self.execution_id, self.status = execution_id, status
+        super().__init__(f"{execution_id} is {status}, not failed, so there is nothing to retry")
+
+
+class UnknownFlow(LoomError):
+    """No flow, step or tool with this id is registered."""
+
+    code = "unknown-flow"
+
+    def __init__(self, *, kind: str, name: str, near: Sequence[str] = (), known: Sequence[str] = ()) -> None:
+        self.kind, self.name, self.near, self.known = kind, name, tuple(near), tuple(known)
+        if near:
+            self.hint = f"Did you mean {', '.join(near)}?"
+        else:
+            self.hint = f"Registered: {', '.join(known[:12]) or 'none'}."
+        super().__init__(f"no {kind} {name!r} is registered in this app")
+
+
+class SequenceConflict(LoomError):
+    """Another driver appended to this log first; nothing of this drive's last write was written."""
+
+    code = "sequence-conflict"
+    hint = "Another process drives this execution. Look with `loom show`, and resume only when it has stopped."
+
+    def __init__(self, *, execution_id: str, expected: int, actual: int) -> None:
+        self.execution_id, self.expected, self.actual = execution_id, expected, actual
+        super().__init__(f"the next event of {execution_id} is {actual}, not {expected}: somebody else appended")
+
+
+class LogNewerThanCode(LoomError):
+    """The log holds facts that this version of Loom does not know; it can be looked at, not driven."""
+
+    code = "log-newer"
+    hint = "Upgrade Loom to drive this execution; logs and show still work."
+
+    def __init__(self, *, execution_id: str, what: str) -> None:
+        self.execution_id, self.what = execution_id, what
+        super().__init__(f"the log of {execution_id} holds {what}, which this version does not know")
+
+
+class LogCorrupt(LoomError):
+    """A record of the log cannot be read as what it says it is."""
+
+    code = "log-corrupt"
+    hint = "The rows before it are intact: `loom logs` shows them. Restore the store from a backup."
+
+    def __init__(self, *, execution_id: str, sequence: int, why: str) -> None:
+        self.execution_id, self.sequence, self.why = execution_id, sequence, why
+        super().__init__(f"event {sequence} of {execution_id} cannot be read: {why}")
+
+
+class GateNotOpen(LoomError):
+    """No open gate has this address."""
+
+    code = "gate-not-open"
+
+    def __init__(self, *, execution_id: str, gate: str | None, open_gates: Sequence[str]) -> None:
+        self.execution_id, self.gate, self.open_gates = execution_id, gate, tuple(open_gates)
+        self.hint = f"Open: {', '.join(open_gates)}." if open_gates else "It waits for no answer now."
+        what = f"no open gate {gate!r}" if gate else "no open gate"
+        super().__init__(f"{execution_id} has {what}")
+
+
+class AmbiguousGate(LoomError):
+    """More than one open gate fits; an answer is never guessed to one of them."""
+
+    code = "gate-ambiguous"
+
+    def __init__(self, *, execution_id: str, gate: str | None, open_gates: Sequence[str]) -> None:
+        self.execution_id, self.gate, self.open_gates = execution_id, gate, tuple(open_gates)
+        self.hint = f"Name one of them: {', '.join(open_gates)}."
+        fits = f"{gate!r} fits" if gate else "an answer without an address fits"
+        super().__init__(f"{fits} {len(open_gates)} open gates of {execution_id}")
+
+
+class AlreadyAnswered(LoomError):
+    """Somebody answered this gate, or decided this effect, first."""
+
+    code = "already-answered"
+    hint = "`loom show` says where the run stands now; nothing was changed."
+
+    def __init__(self, *, execution_id: str, gate: str) -> None:
+        self.execution_id, self.gate = execution_id, gate
+        super().__init__(f"{gate} of {execution_id} was already answered")
+
+
+class ApprovalMismatch(LoomError):
+    """The answer was given to something else than what the gate shows now."""
+
+    code = "approval-mismatch"
+    hint = "Look at what is shown now and answer that."
+
+    def __init__(self, *, execution_id: str, gate: str, shown: str, answered: str) -> None:
+        self.execution_id, self.gate, self.shown, self.answered = execution_id, gate, shown, answered
+        super().__init__(f"{gate} of {execution_id} shows {shown}, the answer is for {answered}")
+
+
+class NotInDoubt(LoomError):
+    """The step is not in doubt, so there is nothing to decide."""
+
+    code = "not-in-doubt"
+
+    def __init__(self, *, execution_id: str, step: str, in_doubt: Sequence[str]) -> None:
+        self.execution_id, self.step, self.in_doubt = execution_id, step, tuple(in_doubt)
+        self.hint = f"In doubt: {', '.join(in_doubt)}." if in_doubt else "Nothing of this run is in doubt."
+        super().__init__(f"{step!r} of {execution_id} is not in doubt")
+
+
+class DriveStopped(LoomError):
+    """The drive had to stop; the run stays as its log says, and can be driven again."""
+
+    code = "drive-stopped"
+
+
+class ReplayDivergence(DriveStopped):
+    """What the code asks is not what the log recorded. Both sides are fields, as JSON objects."""
+
+    code = "replay-divergence"
+    hint = "The log is untouched. Restore the code that wrote it, or mend the flow, and resume."
+
+    def __init__(
+        self,
+        *,
+        execution_id: str,
+        scope: str,
+        ordinal: int,
+        recorded: Mapping[str, Any] | None,
+        asked: Mapping[str, Any] | None,
+        likely: str,
+    ) -> None:
+        self.execution_id, self.scope, self.ordinal = execution_id, scope, ordinal
+        self.recorded, self.asked, self.likely = recorded, asked, likely
+        where = f"place {ordinal}" + (f" of {scope.rstrip('/')}" if scope else "")
+        super().__init__(
+            f"{execution_id} diverged at {where}: recorded {_side(recorded)}, asked {_side(asked)}. {likely}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return both sides for the log."""
+        return {
+            "scope": self.scope,
+            "ordinal": self.ordinal,
+            "recorded": self.recorded,
+            "asked": self.asked,
+            "likely": self.likely,
+        }
+
+
+def _side(side: Mapping[str, Any] | None) -> str:
+    if side is None:
+        return "nothing"
+    at = f" at {side['where']}" if side.get("where") else ""
+    arguments = f" with {str(side['args'])[:200]}" if side.get("args") is not None else ""
+    return f"{side['kind']} {side['id']}{arguments}{at}"
+
+
+class ForeignTask(DriveStopped):
+    """A syscall was called from a task that is no branch of the flow, so its place would be left to chance."""
+
+    code = "foreign-task"
+    hint = "Open branches with ctx.parallel or ctx.map; inside a step use plain Python."
+
+    def __init__(self, *, syscall: str, task: str, where: str) -> None:
+        self.syscall, self.task, self.where = syscall, task, where
+        super().__init__(f"ctx.{syscall} was called from {task} at {where}, not from the flow or a branch of it")
+
+
+class StepIdReused(DriveStopped):
+    """A name or key given to a step was used again with other arguments (spec 4.3.1)."""
+
+    code = "step-id-reused"
+
+    def __init__(self, *, step_id: str, first: str, second: str) -> None:
+        self.step_id, self.first, self.second = step_id, first, second
+        self.hint = "Give each call its own name or key, for example step.keyed(item.id), or leave the name off."
+        super().__init__(f"{step_id} was asked with {first} and again with {second}")
+
+
+class UnrecordedCancellation(DriveStopped):
+    """Something inside the flow cancelled a syscall by the clock, which no replay could repeat."""
+
+    code = "unrecorded-cancellation"
+    hint = "Use the timeout of the step or of ctx.suspend instead of asyncio.timeout, wait_for or a TaskGroup."
+
+    def __init__(self, *, syscall: str, where: str) -> None:
+        self.syscall, self.where = syscall, where
+        super().__init__(f"{syscall} was cancelled from inside the flow at {where}")
+
+
+class DriveInterrupted(DriveStopped):
+    """The process was asked to stop. Nothing is recorded because of it; the run can be resumed."""
+
+    code = "interrupted"
+    hint = "Resume it: nothing committed is lost."
+
+    def __init__(self, *, execution_id: str) -> None:
+        self.execution_id = execution_id
+        super().__init__(f"the drive of {execution_id} was interrupted")
+
+
+class SuspensionSwallowed(RuntimeWarning):
+    """A flow caught the signal that puts it away (a bare `except:`, or `except BaseException`)."""
+
+
+class NoSyscallInSight(RuntimeWarning):
+    """A flow has waited long for something that is no syscall, while nothing of it is in flight."""

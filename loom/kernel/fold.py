@@ -1,0 +1,239 @@
+"""The fold: what each fact means for the state. `fold(events)` is `reduce(evolve, events, state)`, no cleverer.
+
+Rules of this file: a handler is pure, takes the state and the event, and makes one new state. It never asks who is
+looking. A syscall is *open* from the fact that asked it to the fact that settled it; a fact that is its own outcome
+(a decision, an emit, the opening of a scope) is settled at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from rpds import HashTrieMap, List
+
+from loom.core.envelope import EventEnvelope
+from loom.core.state import UNTRIED, Attempts, ExecutionState, RunFacts, Settled
+from loom.kernel import facts as f
+
+Event: TypeAlias = EventEnvelope[Any]
+Handler: TypeAlias = Callable[[ExecutionState, Event], ExecutionState]
+
+EVENT_SCHEMA_VERSION: Final = "1.0.0"
+USER_PREFIX: Final = "user."
+"""Types of the author's own events start so; only they may be unknown to the kernel."""
+
+
+def fold(events: Iterable[Event], state: ExecutionState) -> ExecutionState:
+    """Return the state once *events* have happened after *state*, in order."""
+    return reduce(evolve, events, state)
+
+
+def evolve(state: ExecutionState, event: Event) -> ExecutionState:
+    """Return the state once *event* has happened; an unknown type moves the sequence only."""
+    handler = _HANDLERS.get(event.type)
+    if handler is None:
+        return _user_event(state, event) if event.type.startswith(USER_PREFIX) else _moved(state, event)
+    return handler(state, event)
+
+
+def _moved(s: ExecutionState, e: Event) -> ExecutionState:
+    return ExecutionState(s[0], s[1], e.sequence, e.at, *s[4:])
+
+
+def _facts(s: ExecutionState, e: Event, status: Any, **changes: Any) -> ExecutionState:
+    return ExecutionState(
+        s.execution_id,
+        status,
+        e.sequence,
+        e.at,
+        s.open,
+        s.settled,
+        s.gates,
+        s.attempts,
+        s.cuts,
+        s.facts._replace(**changes),
+    )
+
+
+def _execution_started(s: ExecutionState, e: Event) -> ExecutionState:
+    p: f.ExecutionStarted = e.payload
+    facts = RunFacts(
+        flow=p.flow,
+        version=p.version,
+        fingerprint=p.fingerprint,
+        seed=p.seed,
+        rules=p.rules,
+        input=p.input,
+        attributes=p.attributes or {},
+        principal=e.metadata.get("principal"),
+        started_at=e.at,
+        drives=1,
+    )
+    return ExecutionState(
+        e.execution_id, "running", e.sequence, e.at, s.open, s.settled, s.gates, s.attempts, s.cuts, facts
+    )
+
+
+def _execution_suspended(s: ExecutionState, e: Event) -> ExecutionState:
+    doubtful = any(start.type == "STEP_STARTED" for start in s.gates.values())
+    return _facts(s, e, "in_doubt" if doubtful else "suspended", wake_at=e.payload.wake_at)
+
+
+def _execution_resumed(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, "running", wake_at=None, difference=None, drives=s.facts.drives + 1)
+
+
+def _execution_completed(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, "completed", wake_at=None, result=e.payload.result)._replace(gates=HashTrieMap())
+
+
+def _execution_failed(s: ExecutionState, e: Event) -> ExecutionState:
+    changed = _facts(s, e, "failed", wake_at=None, failure=e.payload.failure, cause=e.payload.cause)
+    return changed._replace(gates=HashTrieMap())
+
+
+def _execution_retried(s: ExecutionState, e: Event) -> ExecutionState:
+    p: f.ExecutionRetried = e.payload
+    void, reopened = set(p.void), set(p.reopened)
+    kept = [x for x in s.settled if x.start.sequence not in void and x.start.sequence not in reopened]
+    opened, attempts = s.open, s.attempts
+    for sequence in void:
+        opened, attempts = opened.discard(sequence), attempts.discard(sequence)
+    for settled in s.settled:
+        if settled.start.sequence in reopened:
+            opened = opened.insert(settled.start.sequence, settled.start)
+            attempts = attempts.insert(settled.start.sequence, Attempts(in_flight=False))
+    cuts = reduce(HashTrieMap.discard, p.cuts, s.cuts)
+    gates: Any = HashTrieMap()
+    for sequence, start in opened.items():
+        doubted = attempts.get(sequence, UNTRIED).doubt is not None
+        if (start.type == "GATE_OPENED" or doubted) and not _is_cut(start, cuts):
+            gates = gates.insert(sequence, start)
+    facts = s.facts._replace(generation=p.generation, failure=None, cause=None)
+    settled_list: List[Settled] = List(kept)
+    return ExecutionState(s[0], "running", e.sequence, e.at, opened, settled_list, gates, attempts, cuts, facts)
+
+
+def _is_cut(start: Event, cuts: HashTrieMap[int, Settled]) -> bool:
+    return any(start.payload.id.startswith(f"{cut.start.payload.id}/") for cut in cuts.values())
+
+
+def _execution_migrated(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, s.status, fingerprint=e.payload.after)
+
+
+def _execution_diverged(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, "diverged", wake_at=None, difference=e.payload.difference)
+
+
+def _opened(s: ExecutionState, e: Event) -> ExecutionState:
+    opened = s.open.insert(e.sequence, e)
+    return ExecutionState(s[0], s[1], e.sequence, e.at, opened, s[5], s[6], s[7], s[8], s[9])
+
+
+def _settled(s: ExecutionState, e: Event) -> ExecutionState:
+    start = e.payload.start
+    opened = s.open
+    settled = s[5].push_front(Settled(opened[start], e))
+    attempts = s[7].discard(start) if s[7] else s[7]
+    return ExecutionState(s[0], s[1], e.sequence, e.at, opened.remove(start), settled, s[6], attempts, s[8], s[9])
+
+
+def _settled_at_once(s: ExecutionState, e: Event) -> ExecutionState:
+    settled = s[5].push_front(Settled(e, e))
+    return ExecutionState(s[0], s[1], e.sequence, e.at, s[4], settled, s[6], s[7], s[8], s[9])
+
+
+_user_event = _settled_at_once
+
+
+def _gate_opened(s: ExecutionState, e: Event) -> ExecutionState:
+    return _opened(s, e)._replace(gates=s.gates.insert(e.sequence, e))
+
+
+def _gate_settled(s: ExecutionState, e: Event) -> ExecutionState:
+    return _settled(s, e)._replace(gates=s.gates.discard(e.payload.start))
+
+
+def _attempted(s: ExecutionState, e: Event) -> ExecutionState:
+    before = s.attempts.get(e.payload.start, UNTRIED)
+    attempts = s.attempts.insert(e.payload.start, before._replace(in_flight=True, doubt=None))
+    return _moved(s, e)._replace(attempts=attempts)
+
+
+def _attempt_failed(s: ExecutionState, e: Event) -> ExecutionState:
+    now = Attempts(failed=e.payload.attempt, due_at=e.payload.due_at, in_flight=False, last=e.payload.failure)
+    return _moved(s, e)._replace(attempts=s.attempts.insert(e.payload.start, now))
+
+
+def _effect_in_doubt(s: ExecutionState, e: Event) -> ExecutionState:
+    start = e.payload.start
+    before = s.attempts.get(start, UNTRIED)
+    attempts = s.attempts.insert(start, before._replace(doubt=e))
+    return _moved(s, e)._replace(attempts=attempts, gates=s.gates.insert(start, s.open[start]))
+
+
+def _effect_resolved(s: ExecutionState, e: Event) -> ExecutionState:
+    start = e.payload.start
+    if e.payload.verdict != "retry":
+        return _gate_settled(s, e)
+    before = s.attempts.get(start, UNTRIED)
+    attempts = s.attempts.insert(start, before._replace(in_flight=False, doubt=None, due_at=0))
+    return _moved(s, e)._replace(attempts=attempts, gates=s.gates.discard(start))
+
+
+def _scope_cut(s: ExecutionState, e: Event) -> ExecutionState:
+    scope = next(x.start for x in s.settled if x.start.sequence == e.payload.start)
+    gates = s.gates
+    for sequence, start in gates.items():
+        if start.payload.id.startswith(f"{scope.payload.id}/"):
+            gates = gates.remove(sequence)
+    return _moved(s, e)._replace(gates=gates, cuts=s.cuts.insert(e.payload.start, Settled(scope, e)))
+
+
+class EventType(NamedTuple):
+    """One row of the table: a type's payload, what it means, its payload's version, and whether it may follow
+    a terminal event."""
+
+    name: str
+    payload: type[Any]
+    handler: Handler
+    version: int = 1
+    after_end: bool = False
+
+
+EVENTS: Final[dict[str, EventType]] = {
+    row.name: row
+    for row in (
+        EventType("EXECUTION_STARTED", f.ExecutionStarted, _execution_started),
+        EventType("EXECUTION_SUSPENDED", f.ExecutionSuspended, _execution_suspended),
+        EventType("EXECUTION_RESUMED", f.ExecutionResumed, _execution_resumed),
+        EventType("EXECUTION_COMPLETED", f.ExecutionCompleted, _execution_completed),
+        EventType("EXECUTION_FAILED", f.ExecutionFailed, _execution_failed),
+        EventType("EXECUTION_RETRIED", f.ExecutionRetried, _execution_retried, after_end=True),
+        EventType("EXECUTION_MIGRATED", f.ExecutionMigrated, _execution_migrated),
+        EventType("EXECUTION_DIVERGED", f.ExecutionDiverged, _execution_diverged),
+        EventType("STEP_STARTED", f.StepStarted, _opened),
+        EventType("STEP_ATTEMPTED", f.StepAttempted, _attempted),
+        EventType("STEP_ATTEMPT_FAILED", f.StepAttemptFailed, _attempt_failed),
+        EventType("STEP_COMPLETED", f.StepCompleted, _settled),
+        EventType("STEP_FAILED", f.StepFailed, _settled),
+        EventType("EFFECT_INDOUBT", f.EffectIndoubt, _effect_in_doubt),
+        EventType("EFFECT_RESOLVED", f.EffectResolved, _effect_resolved),
+        EventType("GATE_OPENED", f.GateOpened, _gate_opened),
+        EventType("GATE_ANSWERED", f.GateAnswered, _gate_settled),
+        EventType("GATE_TIMED_OUT", f.GateTimedOut, _gate_settled),
+        EventType("TIMER_SET", f.TimerSet, _opened),
+        EventType("TIMER_FIRED", f.TimerFired, _settled),
+        EventType("SCOPE_OPENED", f.ScopeOpened, _settled_at_once),
+        EventType("SCOPE_CUT", f.ScopeCut, _scope_cut),
+        EventType("DECISION_RECORDED", f.DecisionRecorded, _settled_at_once),
+        EventType("STREAM_SETTLED", f.StreamSettled, _settled_at_once),
+        EventType("REQUEST_DROPPED", f.RequestDropped, _moved),
+    )
+}
+"""Every type the kernel knows. A type without a row that is not the author's own is newer than this code."""
+
+_HANDLERS: Final = {name: row.handler for name, row in EVENTS.items()}

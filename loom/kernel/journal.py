@@ -1,0 +1,311 @@
+"""The journal of one driven execution: the sole allocator of sequences and the only appender (spec D3).
+
+`commit` folds at once and hands the event to the `Writer`, which puts what many journals have ready into one transaction
+(group commit). `barrier` returns once all that was committed is on disk. A failed write is final for the journal: what
+came after it is never written, and every later commit or barrier raises the error (kernel rules 2, 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from loom.core.envelope import NO_METADATA, EventEnvelope
+from loom.core.errors import LoomError
+from loom.core.ids import Incarnation
+from loom.core.state import ExecutionState
+from loom.kernel.codec import encode_event
+from loom.kernel.errors import SequenceConflict
+from loom.kernel.fold import evolve
+from loom.kernel.views import gate_rows
+from loom.spi.clock import Clock
+from loom.spi.errors import StoreUnavailable
+from loom.spi.event_store import Append, Appended, AppendResult, Conflict, EventRecord, EventStore, IndexRow
+
+Event = EventEnvelope[Any]
+
+QUEUE_EVENTS_MAX: Final = 10_000
+QUEUE_BYTES_MAX: Final = 16 << 20
+TRIES_MAX: Final = 3
+OUTCOMES: Final = frozenset(
+    {
+        "STEP_COMPLETED",
+        "STEP_FAILED",
+        "STEP_ATTEMPT_FAILED",
+        "EFFECT_RESOLVED",
+        "GATE_ANSWERED",
+        "GATE_TIMED_OUT",
+        "TIMER_FIRED",
+        "DECISION_RECORDED",
+        "STREAM_SETTLED",
+        "SCOPE_CUT",
+        "EXECUTION_RETRIED",
+        "EXECUTION_MIGRATED",
+    }
+)
+"""What the flow may have acted on: on disk before the next effect (kernel rule 3.2)."""
+
+
+class Writer:
+    """Group commit: one task that drains every journal with something to write into one append."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._ready: dict[Journal, None] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._events = self._bytes = 0
+        self._room: list[asyncio.Future[None]] = []
+
+    def enqueue(self, journal: Journal, events: int, size: int) -> None:
+        """Have *journal* asked for what it has ready, with the next batch."""
+        self._events += events
+        self._bytes += size
+        self._ready[journal] = None
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._drain(), name="loom-writer")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the queue is past its bound, so that a syscall has to wait (kernel rule 2.5)."""
+        return self._events >= QUEUE_EVENTS_MAX or self._bytes >= QUEUE_BYTES_MAX
+
+    async def room(self) -> None:
+        """Return once the queue is within its bound."""
+        while self.is_full:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room.append(future)
+            await future
+
+    async def _drain(self) -> None:
+        try:
+            while self._ready:
+                journals, self._ready = list(self._ready), {}
+                await self._write(journals)
+        finally:
+            self._task = None
+            if self._ready:  # ended by cancellation: nobody waits for a writer that is gone
+                for journal in list(self._ready):
+                    journal.lost(StoreUnavailable("the event loop ended before the write", store="writer"))
+
+    async def _write(self, journals: Sequence[Journal]) -> None:
+        taken = [(journal, journal.take()) for journal in journals if journal.error is None]
+        self._events = self._bytes = 0
+        for future in self._room:
+            future.done() or future.set_result(None)
+        self._room.clear()
+        items = [item for _, item in taken]
+        try:
+            results = await self._append(items)
+        except LoomError as error:
+            for journal, _ in taken:
+                journal.lost(error)
+            return
+        for (journal, item), result in zip(taken, results, strict=True):
+            journal.written(item, result)
+
+    async def _append(self, items: Sequence[Append]) -> Sequence[AppendResult]:
+        for attempt in range(1, TRIES_MAX + 1):
+            try:
+                return await self._store.append(items)
+            except StoreUnavailable:
+                if attempt == TRIES_MAX:
+                    raise
+                await asyncio.sleep(0.05 * attempt)
+        raise AssertionError("unreachable")
+
+
+class Journal:
+    """The log of one execution while it is driven. *state* is always the fold of all that was committed."""
+
+    def __init__(
+        self,
+        state: ExecutionState,
+        *,
+        writer: Writer,
+        clock: Clock,
+        token: str,
+        incarnation: Incarnation | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        on_durable_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.state, self.incarnation = state, incarnation
+        self.durable = state.length
+        self.error: LoomError | None = None
+        self.on_error: Callable[[LoomError], None] | None = None
+        self._writer, self._clock, self._token = writer, clock, token
+        self._on_event, self._on_durable = on_event, on_durable_event
+        self._ready: list[tuple[EventRecord, Event]] = []
+        self._taken: list[tuple[EventRecord, Event]] = []
+        self._consumes: list[int] = []
+        self.consumed: set[int] = set()
+        self._appends = 0
+        self._acted_on = state.length
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._park: tuple[Event, ExecutionState, asyncio.Future[bool]] | None = None
+        self._gates: tuple[Any, str] = (None, "[]")
+
+    def commit(
+        self, type_: str, payload: Any, metadata: Mapping[str, Any] = NO_METADATA, *, consumes: int | None = None
+    ) -> Event:
+        """Append a fact: fold it now, write it with the next batch. *consumes* is the lane request it journals.
+
+        Raises:
+            LoomError: an earlier write failed; nothing after it is written.
+        """
+        if self.error is not None:
+            raise self.error
+        event = self._event(type_, payload, metadata)
+        self.state = evolve(self.state, event)
+        record = encode_event(event)
+        self._ready.append((record, event))
+        if consumes is not None:
+            self._consumes.append(consumes)
+            self.consumed.add(consumes)
+        if type_ in OUTCOMES:
+            self._acted_on = event.sequence + 1
+        self._writer.enqueue(self, 1, len(record.payload))
+        if self._on_event is not None:
+            self._on_event(event)
+        return event
+
+    def _event(self, type_: str, payload: Any, metadata: Mapping[str, Any]) -> Event:
+        at = max(self._clock.now_ms(), self.state.at)
+        return EventEnvelope(self.state.execution_id, self.state.length, type_, at, payload, metadata)
+
+    async def barrier(self, length: int | None = None) -> None:
+        """Return once the first *length* events (all committed so far) are on disk.
+
+        Raises:
+            LoomError: the write failed.
+        """
+        upto = self.state.length if length is None else length
+        if self.error is not None:
+            raise self.error
+        if upto > self.durable:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiters, (upto, id(future), future))
+            await future
+
+    @property
+    def is_backed_up(self) -> bool:
+        """Whether the writer's queue is full, so that a syscall has to wait for `room`."""
+        return self._writer.is_full
+
+    async def room(self) -> None:
+        """Return once the writer's queue is within its bound."""
+        await self._writer.room()
+
+    @property
+    def unwritten_outcome(self) -> int:
+        """The length of the log up to the last outcome the flow may have acted on; 0 when that is on disk."""
+        return self._acted_on if self._acted_on > self.durable else 0
+
+    async def park(self, payload: Any) -> bool:
+        """Append `EXECUTION_SUSPENDED` and all that is unwritten in one transaction that requires an empty lane.
+
+        Returns whether the run is parked; False: requests wait, and only the unwritten events were written.
+
+        Raises:
+            LoomError: the write failed.
+        """
+        if self.error is not None:
+            raise self.error
+        event = self._event("EXECUTION_SUSPENDED", payload, NO_METADATA)
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._park = (event, evolve(self.state, event), future)
+        self._writer.enqueue(self, 1, 0)
+        return await future
+
+    def take(self) -> Append:
+        """Return what is ready as one item of a batch. Only the writer calls this, and answers before the next."""
+        expected = self.durable
+        state = self.state
+        self._taken, self._ready = self._ready, []
+        consumes, self._consumes = self._consumes, []
+        records = [record for record, _ in self._taken]
+        if self._park is not None:
+            state = self._park[1]
+            records.append(encode_event(self._park[0]))
+        self._appends += 1
+        return Append(
+            execution_id=state.execution_id,
+            incarnation=self.incarnation,
+            expected=expected,
+            append_id=f"{self._token}{self._appends}",
+            events=records,
+            index=self._index(state),
+            consumes=consumes,
+            lane_empty=self._park is not None,
+        )
+
+    def written(self, item: Append, result: AppendResult) -> None:
+        """Take the store's answer to the item last taken."""
+        if isinstance(result, Conflict):
+            self.lost(SequenceConflict(execution_id=item.execution_id, expected=item.expected, actual=result.length))
+            return
+        if not isinstance(result, Appended):
+            self._refused(item)
+            return
+        self.incarnation = result.incarnation
+        self.durable = result.length
+        events = [event for _, event in self._taken]
+        if self._park is not None:
+            event, self.state, future = self._park
+            self._park = None
+            events.append(event)
+            future.done() or future.set_result(True)
+        self._taken = []
+        self._tell(events)
+        while self._waiters and self._waiters[0][0] <= self.durable:
+            future_done = heapq.heappop(self._waiters)[2]
+            future_done.done() or future_done.set_result(None)
+
+    def _refused(self, item: Append) -> None:
+        assert self._park is not None
+        _, _, future = self._park
+        self._park = None
+        future.done() or future.set_result(False)
+        self._ready = self._taken + self._ready
+        self._consumes = [*item.consumes, *self._consumes]
+        self._taken = []
+        if self._ready:
+            self._writer.enqueue(self, len(self._ready), 0)
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        if self._on_durable is not None:
+            for event in events:
+                self._on_durable(event)
+
+    def lost(self, error: LoomError) -> None:
+        """Make *error* final: nothing after the failed write is ever written."""
+        if self.error is not None:
+            return
+        self.error = error
+        self._ready, self._taken = [], []
+        waiting = [future for _, _, future in self._waiters]
+        self._waiters = []
+        if self._park is not None:
+            future_park, self._park = self._park[2], None
+            future_park.done() or future_park.set_exception(error)
+        for future in waiting:
+            future.done() or future.set_exception(error)
+        if self.on_error is not None:
+            self.on_error(error)
+
+    def _index(self, state: ExecutionState) -> IndexRow:
+        if self._gates[0] is not state.gates:
+            self._gates = (state.gates, orjson.dumps(gate_rows(state)).decode() if state.gates else "[]")
+        facts = state.facts
+        return IndexRow(
+            flow=facts.flow,
+            status=state.status,
+            started_at=facts.started_at,
+            updated_at=state.at,
+            wake_at=facts.wake_at,
+            gates=self._gates[1],
+            attributes=orjson.dumps(facts.attributes).decode() if facts.attributes else "{}",
+        )

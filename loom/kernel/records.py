@@ -1,0 +1,180 @@
+"""Syscalls whose outcome is their only event: a decision, a stream, an event of the author's own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from loom.core.failures import DecisionFailed
+from loom.core.json import JsonObject
+from loom.kernel import facts as f
+from loom import values
+from loom.kernel.calls import Call, DriveEnding, Event
+from loom.kernel.failing import failure_from, record_of
+
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What a chooser returns when it knows more than the choice: by which *policy* it chose, with what
+    *propensity* (the probability of this choice, for off-policy evaluation), from what *context*."""
+
+    value: Any
+    policy: Any = None
+    propensity: float | None = None
+    context: Any = None
+
+
+class DecisionSyscall:
+    """Runs *chooser* once and records what it chose; *candidates* are encoded."""
+
+    starts = "DECISION_RECORDED"
+
+    __slots__ = ("candidates", "chooser", "policy", "raw")
+
+    def __init__(self, chooser: Callable[..., Any], raw: Any, candidates: Any, policy: Any) -> None:
+        self.chooser, self.raw, self.candidates, self.policy = chooser, raw, candidates, policy
+
+    def asked(self) -> Any:
+        return {"candidates": self.candidates}
+
+    def begin(self, call: Call, drive: Drive) -> None:
+        drive.flights.start(call, self._choose(drive), self._landed(call, drive))
+
+    def reopen(self, call: Call, drive: Drive) -> None:
+        """A decision is on the log whole or not at all."""
+
+    async def _choose(self, drive: Drive) -> JsonObject:
+        await drive.before_effect(everything=False, reads=False)
+        given = () if self.raw is None else (values.decode(self.candidates),)
+        chosen = self.chooser(*given)
+        if inspect.isawaitable(chosen):
+            chosen = await chosen
+        if not isinstance(chosen, Choice):
+            chosen = Choice(value=chosen)
+        policy = chosen.policy if chosen.policy is not None else self.policy
+        return {
+            "choice": values.encode(chosen.value),
+            "policy": values.encode(policy),
+            "propensity": chosen.propensity,
+            "context": values.encode(chosen.context),
+        }
+
+    def _landed(self, call: Call, drive: Drive) -> Callable[[asyncio.Task[Any]], None]:
+        def landed(task: asyncio.Task[Any]) -> None:
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if error is not None and not isinstance(error, Exception):
+                if not isinstance(error, DriveEnding):
+                    drive.interrupted_by(error)
+                return
+            outcome = {"failure": record_of(error)} if error is not None else task.result()
+            fact = f.DecisionRecorded(
+                id=call.id,
+                ordinal=call.ordinal,
+                digest=call.digest,
+                candidates=self.candidates,
+                gen=drive.state.facts.generation or None,
+                **outcome,
+            )
+            event = drive.commit("DECISION_RECORDED", fact)
+            drive.started(call, event)
+            drive.settled(call, event)
+
+        return landed
+
+    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
+        drive.hand_over(call, event)
+
+    def revive(self, call: Call, event: Event) -> Any:
+        if event.payload.failure is not None:
+            raise DecisionFailed(decision=call.id, record=failure_from(event.payload.failure))
+        return values.decode(event.payload.choice)
+
+
+class StreamSyscall:
+    """Passes the pieces of *source* to live listeners and records them once, when it ends."""
+
+    starts = "STREAM_SETTLED"
+
+    __slots__ = ("label", "source")
+
+    def __init__(self, label: str, source: AsyncIterable[Any]) -> None:
+        self.label, self.source = label, source
+
+    def asked(self) -> Any:
+        return {"label": self.label}
+
+    def begin(self, call: Call, drive: Drive) -> None:
+        drive.flights.start(call, self._pass_on(call, drive), self._landed(call, drive))
+
+    def reopen(self, call: Call, drive: Drive) -> None:
+        """A stream is on the log whole or not at all."""
+
+    async def _pass_on(self, call: Call, drive: Drive) -> list[Any]:
+        await drive.before_effect(everything=False, reads=False)
+        chunks: list[Any] = []
+        async for chunk in self.source:
+            encoded = values.encode(chunk)
+            chunks.append(encoded)
+            drive.stream(call.id, values.decode(encoded))
+        return chunks
+
+    def _landed(self, call: Call, drive: Drive) -> Callable[[asyncio.Task[Any]], None]:
+        def landed(task: asyncio.Task[Any]) -> None:
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if error is not None and not isinstance(error, Exception):
+                if not isinstance(error, DriveEnding):
+                    drive.interrupted_by(error)
+                return
+            fact = f.StreamSettled(
+                id=call.id,
+                ordinal=call.ordinal,
+                digest=call.digest,
+                chunks=None if error is not None else task.result(),
+                failure=record_of(error) if error is not None else None,
+                gen=drive.state.facts.generation or None,
+            )
+            event = drive.commit("STREAM_SETTLED", fact)
+            drive.started(call, event)
+            drive.settled(call, event)
+
+        return landed
+
+    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
+        drive.hand_over(call, event)
+
+    def revive(self, call: Call, event: Event) -> Any:
+        if event.payload.failure is not None:
+            raise DecisionFailed(decision=call.id, record=failure_from(event.payload.failure))
+        return values.decode(event.payload.chunks)
+
+
+class EmitSyscall:
+    """Appends an event of the author's own type, once; *data* is encoded."""
+
+    __slots__ = ("data", "starts")
+
+    def __init__(self, type_: str, data: Any) -> None:
+        self.starts, self.data = type_, data
+
+    def asked(self) -> Any:
+        return self.data
+
+    def begin(self, call: Call, drive: Drive) -> None:
+        fact = f.UserEvent(call.id, call.ordinal, call.digest, self.data, drive.state.facts.generation or None)
+        call.start = drive.commit(self.starts, fact)
+        drive.made(call)
+
+    def reopen(self, call: Call, drive: Drive) -> None:
+        """It is made; nothing is left to do."""
+
+    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
+        """Nothing is delivered: the body goes on once it is made."""
+
+    def revive(self, call: Call, event: Event) -> None:
+        return None

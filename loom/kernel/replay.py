@@ -1,0 +1,133 @@
+"""What a log has recorded, arranged for a body that runs again: by place, and in the order of outcomes.
+
+On replay every asked syscall is compared with what was recorded at its place (scope and ordinal). Kind and identity always
+decide; other arguments are a divergence under unchanged code, and are noted, or refused where doing it twice does
+harm, under changed code (kernel rule 9). This file decides and touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from loom.core.json import JsonObject
+from loom.core.state import ExecutionState
+from loom.kernel.calls import Call, Event, recorded_side
+from loom.kernel.errors import ReplayDivergence
+
+NOT_DELIVERED: Final = ("SCOPE_OPENED",)
+"""Types that settle at once and hand the body nothing."""
+
+ALWAYS_REFUSED: Final = ("GATE_OPENED",)
+"""A gate whose question changed is never answered by an answer to the old question."""
+
+
+class Record(NamedTuple):
+    """A recorded syscall: its start, and its outcome when there is one."""
+
+    start: Event
+    outcome: Event | None
+
+
+class Recorded:
+    """The recorded syscalls that the body has not asked for yet, and the outcomes in the order of the log."""
+
+    def __init__(self, state: ExecutionState, *, code_changed: bool) -> None:
+        self._execution_id = state.execution_id
+        self._code_changed = code_changed
+        self._places: dict[str, dict[int, Record]] = {}
+        self.outcomes: deque[Event] = deque()
+        self.cuts = {start for start in state.cuts}
+        self.differences: list[JsonObject] = []
+        for settled in reversed(list(state.settled)):
+            self._add(settled.start, settled.outcome)
+            if not _is_silent(settled.outcome):
+                self.outcomes.append(settled.outcome)
+        for start in state.open.values():
+            self._add(start, None)
+        if state.cuts:
+            cuts = [cut.outcome for cut in state.cuts.values()]
+            self.outcomes = deque(sorted([*self.outcomes, *cuts], key=lambda event: event.sequence))
+
+    def _add(self, start: Event, outcome: Event | None) -> None:
+        payload = start.payload
+        scope = payload.id[: payload.id.rfind("/") + 1]
+        places = self._places.get(scope)
+        if places is None:
+            places = self._places[scope] = {}
+        places[payload.ordinal] = Record(start, outcome)
+
+    def branch(self, prefix: str) -> dict[int, Record]:
+        """Return the records of one branch by ordinal; `match` takes them out."""
+        return self._places.get(prefix, {})
+
+    def match(self, call: Call) -> Record | None:
+        """Return and take out the record at the place of *call*, None when nothing was recorded there.
+
+        Raises:
+            ReplayDivergence: what was recorded there is not what is asked.
+        """
+        places = self._places.get(call.branch.prefix)
+        record = places.pop(call.ordinal, None) if places else None
+        if record is None:
+            return None
+        start = record.start
+        payload = start.payload
+        if payload.id != call.id or start.type != call.syscall.starts:
+            raise self._divergence(call, record)
+        if payload.digest != call.digest:
+            self._arguments_differ(call, record)
+        return record
+
+    def _arguments_differ(self, call: Call, record: Record) -> None:
+        start = record.start
+        once = getattr(start.payload, "once", None)
+        if not self._code_changed or once or start.type in ALWAYS_REFUSED:
+            raise self._divergence(call, record)
+        asked = {"args": call.syscall.asked(), "digest": call.digest}
+        self.differences.append(
+            {"id": call.id, "sequence": start.sequence, "recorded": recorded_side(start)["digest"], "asked": asked}
+        )
+
+    def _divergence(self, call: Call, record: Record) -> ReplayDivergence:
+        return ReplayDivergence(
+            execution_id=self._execution_id,
+            scope=call.branch.prefix,
+            ordinal=call.ordinal,
+            recorded=recorded_side(record.start),
+            asked=call.side(),
+            likely=self._likely(record.start, call),
+        )
+
+    def _likely(self, start: Event, call: Call) -> str:
+        if self._code_changed:
+            return "The code of the flow changed since this was recorded."
+        if start.payload.id == call.id and start.type == call.syscall.starts:
+            return "The flow made other arguments this time: a clock, randomness, a set or outside state in the flow?"
+        return "The flow took another way this time: a clock, randomness, a set or outside state in the flow?"
+
+    def unasked(self) -> ReplayDivergence | None:
+        """Return the divergence that a record which nobody asked for is, None when all were asked."""
+        left = [record.start for places in self._places.values() for record in places.values()]
+        if not left:
+            return None
+        first = min(left, key=lambda start: start.sequence)
+        scope = first.payload.id[: first.payload.id.rfind("/") + 1]
+        likely = "The flow no longer asks for it"
+        return ReplayDivergence(
+            execution_id=self._execution_id,
+            scope=scope,
+            ordinal=first.payload.ordinal,
+            recorded=recorded_side(first),
+            asked=None,
+            likely=f"{likely}: its code changed." if self._code_changed else f"{likely}, with the same code.",
+        )
+
+
+def _is_silent(event: Event) -> bool:
+    return event.type in NOT_DELIVERED or event.type.startswith("user.")
+
+
+def start_of(event: Event) -> int:
+    """Return the sequence of the start that an outcome cites; a decision is its own start."""
+    return getattr(event.payload, "start", event.sequence)

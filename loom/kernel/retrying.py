@@ -1,0 +1,65 @@
+"""What a retry of a failed run makes void (kernel rule 8.1). Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loom.core.envelope import EventEnvelope
+from loom.core.state import ExecutionState
+from loom.kernel.errors import ExecutionNotFailed
+from loom.kernel.facts import ExecutionRetried
+
+
+def retried(state: ExecutionState) -> ExecutionRetried:
+    """Return the fact that a retry of *state* adds.
+
+    Void are: the failure that escaped (a step keeps its start, and its key; anything else is asked anew), what its scope
+    asked after it, what each enclosing scope asked after the inner scope opened, and the cuts it caused. Siblings
+    keep their records. A failure of the flow's own, outside any syscall, makes nothing void: the flow runs again.
+
+    Raises:
+        ExecutionNotFailed: the run is not failed.
+    """
+    if state.status != "failed":
+        raise ExecutionNotFailed(execution_id=state.execution_id, status=state.status)
+    starts = {s.start.sequence: s.start for s in state.settled} | dict(state.open.items())
+    generation = state.facts.generation + 1
+    cause = starts.get(state.facts.cause) if state.facts.cause is not None else None
+    if cause is None:
+        return ExecutionRetried(generation=generation, void=[], reopened=[], cuts=[])
+    limits = _limits(cause, list(starts.values()))
+    void = [
+        sequence
+        for sequence, start in starts.items()
+        if (limit := limits.get(scope_of(start))) is not None and start.payload.ordinal > limit
+    ]
+    # what was asked inside a scope that is itself void is void with it
+    void += [s for s, start in starts.items() if s not in void and _inside(start, [starts[v] for v in void])]
+    reopened = [cause.sequence] if cause.type == "STEP_STARTED" else []
+    if not reopened:
+        void.append(cause.sequence)
+    cuts = [scope for scope, cut in state.cuts.items() if cause.payload.id.startswith(f"{cut.start.payload.id}/")]
+    return ExecutionRetried(generation, sorted(void), reopened, sorted(cuts))
+
+
+def scope_of(start: EventEnvelope[Any]) -> str:
+    """Return the path text of the branch that asked *start*."""
+    text: str = start.payload.id
+    return text[: text.rfind("/") + 1]
+
+
+def _limits(cause: EventEnvelope[Any], starts: list[EventEnvelope[Any]]) -> dict[str, int]:
+    """Return, for the scope of *cause* and each above it, the ordinal after which everything is void."""
+    by_id = {start.payload.id: start for start in starts}
+    limits: dict[str, int] = {}
+    now: EventEnvelope[Any] | None = cause
+    while now is not None:
+        scope = scope_of(now)
+        limits[scope] = now.payload.ordinal
+        now = by_id.get(scope.rstrip("/").rpartition("/")[0]) if scope else None
+    return limits
+
+
+def _inside(start: EventEnvelope[Any], scopes: list[EventEnvelope[Any]]) -> bool:
+    text: str = start.payload.id
+    return any(text.startswith(f"{scope.payload.id}/") for scope in scopes)

@@ -1,0 +1,141 @@
+"""The syscall that opens branches: `parallel` and `map`.
+
+Branches begin in the order given and each runs in a task of its own. When one fails, the scope is *failing*: nothing new is
+started in it, what is in flight in it ends and is recorded (so it is never paid for twice), then `SCOPE_CUT` is recorded and
+delivered like any outcome: every other branch is unwound where it stands. The scope then raises what the first branch
+raised. Since the cut has its place in the log, a replay cuts at the same instant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from loom.kernel import facts as f
+from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
+
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+Body = Callable[[], Awaitable[Any]]
+
+
+class ScopeSyscall:
+    """Runs *bodies*, named by *names*, at most *limit* at once; delivers the list of their results in order."""
+
+    starts = "SCOPE_OPENED"
+
+    __slots__ = ("branches", "bodies", "cutting", "failed", "kind", "limit", "names", "next", "open", "results")
+
+    def __init__(self, kind: str, names: Sequence[str], bodies: Sequence[Body], *, limit: int | None) -> None:
+        self.kind, self.names, self.bodies = kind, names, bodies
+        self.limit = limit or len(bodies)
+        self.next = 0
+        self.open: set[Branch] = set()
+        self.branches: list[Branch] = []
+        self.results: list[Any] = [None] * len(bodies)
+        self.failed: tuple[Branch, BaseException] | None = None
+        self.cutting = False
+
+    def asked(self) -> Any:
+        numbered = all(name == str(i) for i, name in enumerate(self.names))
+        return {"kind": self.kind, "branches": len(self.names) if numbered else list(self.names)}
+
+    def begin(self, call: Call, drive: Drive) -> None:
+        opened = f.ScopeOpened(
+            call.id,
+            call.ordinal,
+            call.digest,
+            self.kind,
+            self.asked()["branches"],
+            drive.state.facts.generation or None,
+        )
+        drive.started(call, drive.commit("SCOPE_OPENED", opened))
+        self.open_branches(call, drive)
+
+    def reopen(self, call: Call, drive: Drive) -> None:
+        """A scope needs nothing at the frontier: its branches were opened when it was matched."""
+
+    def open_branches(self, call: Call, drive: Drive) -> None:
+        """Begin as many branches as the limit allows."""
+        while self.next < len(self.bodies) and len(self.open) < self.limit and self.failed is None:
+            self._begin(call, drive, self.next)
+            self.next += 1
+        if not self.open:
+            self._joined(call, drive)
+
+    def _begin(self, call: Call, drive: Drive, index: int) -> None:
+        above = call.branch
+        # The opener's own id text is one step of the path: below it, everything starts with "id/branch/".
+        name = call.id[len(above.prefix) :]
+        path = (*above.path, (name, self.names[index]))
+        branch = Branch(path, drive.prefix_of(path), parent=above, at=above.at)
+        self.open.add(branch)
+        self.branches.append(branch)
+        context = call.context or contextvars.copy_context()
+        coroutine = _run(self.bodies[index])
+        task = asyncio.get_running_loop().create_task(coroutine, name=branch.prefix, context=context.copy())
+        drive.delivery.enter(branch, task)
+        task.add_done_callback(lambda done: self._ended(call, drive, branch, index, done))
+
+    def _ended(self, call: Call, drive: Drive, branch: Branch, index: int, task: asyncio.Task[Any]) -> None:
+        error: BaseException | None = asyncio.CancelledError() if task.cancelled() else task.exception()
+        self.open.discard(branch)
+        if error is None:
+            self.results[index] = task.result()
+        elif drive.ending is None and not branch.cut and self.failed is None and not isinstance(error, DriveEnding):
+            self.failed = (branch, error)
+        drive.left(branch)
+        if drive.ending is not None:
+            return
+        if self.failed is None:
+            self.open_branches(call, drive)
+        elif not self.open:
+            self._joined(call, drive)
+        elif not self.cutting:
+            drive.cut_when_landed(call, self)
+
+    def _joined(self, call: Call, drive: Drive) -> None:
+        if call.settled:
+            return
+        call.settled = True
+        drive.failing.pop(call, None)
+        if call.future is None:
+            return
+        assert call.start is not None
+        drive.delivery.calls.pop(call.sequence, None)
+        future = drive.delivery.move(call)
+        if not future.done():
+            future.set_result(call.start)
+        drive.delivery.stir()
+
+    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
+        """Deliver the cut of this scope: unwind every branch that is still open."""
+        self.cutting = True
+        for branch in self.branches:
+            if branch in self.open:
+                drive.unwind_branch(branch)
+        drive.delivery.stir()
+
+    def revive(self, call: Call, event: Event) -> Any:
+        if self.failed is not None:
+            raise self.failed[1]
+        return self.results
+
+    def cut_fact(self, call: Call) -> f.ScopeCut:
+        """Return the fact that the first failure cuts the others."""
+        assert self.failed is not None
+        return f.ScopeCut(start=call.sequence, branch=self.failed[0].path[-1][1])
+
+
+async def _run(body: Body) -> Any:
+    return await body()
+
+
+def is_signal(error: BaseException | None) -> bool:
+    """Whether *error* is one of the kernel's signals, alone or in a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_signal(each) for each in error.exceptions)
+    return isinstance(error, (DriveEnding, BranchCut))

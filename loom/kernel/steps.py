@@ -1,0 +1,174 @@
+"""The syscall of a step: start, attempts, outcome, doubt.
+
+A step that is not idempotent has its start, and every further attempt, on disk before the attempt. If such an attempt ends
+without Loom knowing how (the process was lost, a timeout, a cancellation), the step is in doubt and waits for a verdict of a
+person. An exception that the author raised is a definite end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from loom.core.failures import FailureRecord, StepFailed
+from loom.core.json import JsonObject
+from loom.core.state import UNTRIED
+from loom.core.step import Step, StepContext
+from loom.kernel import facts as f
+from loom import values
+from loom.kernel.binding import Binding
+from loom.kernel.calls import Call, DriveEnding, Event
+from loom.kernel.derived import fraction, idempotency_key
+from loom.kernel.effects import StepTimedOut, next_attempt
+from loom.kernel.failing import failure_from, failure_to_raise, step_failure_record
+from loom.kernel.logs import step_log
+
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+LOST = "the process was lost while it ran"
+
+
+class StepSyscall:
+    """One call of a step with encoded *args*."""
+
+    starts = "STEP_STARTED"
+
+    __slots__ = ("args", "binding", "generation", "step")
+
+    def __init__(self, step: Step[Any, Any], binding: Binding, args: JsonObject) -> None:
+        self.step, self.binding, self.args = step, binding, args
+        self.generation = 0
+
+    def asked(self) -> Any:
+        return self.args
+
+    def begin(self, call: Call, drive: Drive) -> None:
+        step = self.step
+        self.generation = generation = drive.state.facts.generation
+        start = f.StepStarted(
+            id=call.id,
+            ordinal=call.ordinal,
+            digest=call.digest,
+            args=self.args or None,
+            tool=step.id if step.naming.kind == "name" or step.is_tool else None,
+            once=True if not step.idempotent else None,
+            gen=generation or None,
+        )
+        drive.started(call, drive.commit("STEP_STARTED", start))
+        self._dispatch(call, drive, attempt=1)
+
+    def reopen(self, call: Call, drive: Drive) -> None:
+        assert call.start is not None
+        self.generation = call.start.payload.gen or 0
+        known = drive.state.attempts.get(call.sequence, UNTRIED)
+        if known.doubt is not None:
+            return
+        if call.start.payload.once and known.in_flight:
+            drive.commit("EFFECT_INDOUBT", f.EffectIndoubt(start=call.sequence, reason=LOST))
+            return
+        self._after_rest(call, drive, known.due_at, known.failed + 1)
+
+    def _after_rest(self, call: Call, drive: Drive, due_at: int, attempt: int) -> None:
+        if due_at <= drive.now_ms():
+            self._dispatch(call, drive, attempt, again=True)
+            return
+        drive.timers.add(due_at, lambda: self._dispatch(call, drive, attempt, again=True), lambda: drive.wants(call))
+        drive.timers.arm()
+
+    def _dispatch(self, call: Call, drive: Drive, attempt: int, *, again: bool = False) -> None:
+        if again and not self.step.idempotent:
+            drive.commit("STEP_ATTEMPTED", f.StepAttempted(start=call.sequence, attempt=attempt))
+        drive.flights.start(call, self._attempt(call, drive, attempt), self._landed(call, drive, attempt))
+
+    async def _attempt(self, call: Call, drive: Drive, attempt: int) -> Any:
+        step = self.step
+        await drive.before_effect(everything=not step.idempotent, reads=step.reads)
+        facts = drive.state.facts
+        context = StepContext(
+            execution_id=drive.state.execution_id,
+            step_id=call.id,
+            idempotency_key=idempotency_key(drive.state.execution_id, facts.seed, call.id, self.generation),
+            attempt=attempt,
+            resources=drive.resources,
+            log=step_log(drive.state.execution_id, call.id, attempt),
+            deadline=_deadline(step),
+        )
+        args, kwargs = self.binding.decode(self.args)
+        return self.binding.result.encode(await drive.effects.invoke(step, context, args, kwargs))
+
+    def _landed(self, call: Call, drive: Drive, attempt: int) -> Any:
+        def landed(task: asyncio.Task[Any]) -> None:
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if error is None:
+                drive.settled(call, drive.commit("STEP_COMPLETED", f.StepCompleted(call.sequence, task.result())))
+            elif not self.step.idempotent and isinstance(error, StepTimedOut):
+                drive.commit("EFFECT_INDOUBT", f.EffectIndoubt(start=call.sequence, reason=str(error)))
+                drive.delivery.stir()
+            elif isinstance(error, Exception):
+                self._failed(call, drive, attempt, error)
+            elif not isinstance(error, DriveEnding):
+                drive.interrupted_by(error)
+
+        return landed
+
+    def _failed(self, call: Call, drive: Drive, attempt: int, error: Exception) -> None:
+        record = step_failure_record(self.step, error)
+        rest = None
+        if not isinstance(error, values.NotSerializable):
+            facts = drive.state.facts
+            part = fraction(facts.seed, call.id, str(attempt))
+            rest = next_attempt(self.step, error, record, attempt, part)
+        if rest is None:
+            fact = f.StepFailed(start=call.sequence, failure=record, attempts=attempt)
+            drive.settled(call, drive.commit("STEP_FAILED", fact))
+            return
+        due_at = drive.now_ms() + rest
+        drive.commit("STEP_ATTEMPT_FAILED", f.StepAttemptFailed(call.sequence, attempt, record, due_at))
+        if drive.wants(call):
+            self._after_rest(call, drive, due_at, attempt + 1)
+            drive.delivery.stir()
+
+    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
+        drive.hand_over(call, event)
+
+    def revive(self, call: Call, event: Event) -> Any:
+        payload = event.payload
+        if event.type == "STEP_COMPLETED":
+            return self.binding.result.decode(payload.result)
+        if event.type == "STEP_FAILED":
+            raise failure_to_raise(self.step, call.id, payload.failure, payload.attempts)
+        if payload.verdict == "done":
+            return self.binding.result.decode(payload.result)
+        raise StepFailed(step=call.id, record=_verdict_failure(payload.failure), attempts=1)
+
+    def verdict(self, call: Call, body: Mapping[str, Any]) -> f.EffectResolved:
+        """Return the fact that the verdict of a person is; its value is validated like a result.
+
+        Raises:
+            InvalidPayload: the value is not what the step returns.
+        """
+        kind = body["verdict"]
+        if kind == "done":
+            value = values.parse(body.get("value"), self.binding.returns)
+            return f.EffectResolved(call.sequence, "done", result=self.binding.result.encode(value))
+        if kind == "failed":
+            told = body.get("value") or "a person resolved it as failed"
+            return f.EffectResolved(call.sequence, "failed", failure={"type": "loom.Resolved", "message": str(told)})
+        return f.EffectResolved(call.sequence, "retry")
+
+    def again(self, call: Call, drive: Drive) -> None:
+        """Run it again after the verdict "retry"."""
+        known = drive.state.attempts.get(call.sequence, UNTRIED)
+        self._dispatch(call, drive, known.failed + 1, again=True)
+
+
+def _verdict_failure(record: Mapping[str, Any] | None) -> FailureRecord:
+    return failure_from(record or {})
+
+
+def _deadline(step: Step[Any, Any]) -> float | None:
+    if step.timeout is None:
+        return None
+    return asyncio.get_running_loop().time() + step.timeout.total_seconds()

@@ -1,0 +1,66 @@
+"""Plain `def` steps run on daemon threads of Loom's own: bounded, and the end of the process waits for none of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+THREADS_MAX: Final = 32
+
+_Job = tuple[contextvars.Context, Callable[[], Any], asyncio.Future[Any]]
+
+
+class DaemonThreads:
+    """A pool of up to *limit* daemon threads, started as they are needed."""
+
+    def __init__(self, limit: int = THREADS_MAX) -> None:
+        self._limit, self._jobs = limit, queue.SimpleQueue[_Job]()
+        self._lock, self._threads, self._idle = threading.Lock(), 0, 0
+
+    def submit(self, fn: Callable[[], Any], context: contextvars.Context) -> asyncio.Future[Any]:
+        """Run *fn* in *context* on a thread; the future belongs to the running loop.
+
+        Cancelling the future drops the result; the thread itself cannot be stopped.
+        """
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            start = self._idle == 0 and self._threads < self._limit
+            self._threads += start
+            self._idle -= not start and self._idle > 0
+        self._jobs.put((context, fn, future))
+        if start:
+            threading.Thread(target=self._work, daemon=True, name="loom-step").start()
+        return future
+
+    def _work(self) -> None:
+        while True:
+            context, fn, future = self._jobs.get()
+            try:
+                result, error = context.run(fn), None
+            except BaseException as raised:  # whatever the step raised belongs to who waits for it
+                result, error = None, raised
+            with self._lock:
+                self._idle += 1
+            _settle(future, result, error)
+            del context, fn, future, result, error
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    def settle() -> None:
+        if future.done():
+            return
+        if isinstance(error, StopIteration):  # a future refuses it
+            future.set_exception(RuntimeError("the step raised StopIteration"))
+        elif error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    try:
+        future.get_loop().call_soon_threadsafe(settle)
+    except RuntimeError:
+        return  # the loop is closed: nobody waits any more

@@ -1,0 +1,108 @@
+"""Putting a body away: signals to where it stands, innermost branches first, and what to do with one that will not go."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from loom.kernel.calls import Branch, DriveEnding
+from loom.kernel.errors import NoSyscallInSight, SuspensionSwallowed
+from loom.kernel.scopes import is_signal
+
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+REFUSALS_MAX: Final = 100
+PATIENCE_S: Final = 5.0
+"""How long a body may take over its clean-up when it is put away; then it is abandoned."""
+
+
+class Unwinding:
+    """Unwinds the body of one drive."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+        self._refusals = 0
+        self._exhausted = asyncio.Event()
+        self._stray: asyncio.TimerHandle | None = None
+        self._hushed: set[asyncio.Task[Any]] = set()
+
+    def refused(self) -> None:
+        """A syscall was called while unwinding, and refused."""
+        self._refusals += 1
+        if self.is_exhausted:
+            self._exhausted.set()
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the body was refused so often that its syscalls no longer return."""
+        return self._refusals >= REFUSALS_MAX
+
+    def hush(self, task: asyncio.Task[Any] | None) -> None:
+        """Keep asyncio from complaining about a signal that ended a task of the author's."""
+        if task is not None and task not in self._hushed:
+            self._hushed.add(task)
+            task.add_done_callback(self._retrieve)
+
+    def _retrieve(self, task: asyncio.Task[Any]) -> None:
+        self._hushed.discard(task)
+        if not task.cancelled() and is_signal(error := task.exception()):
+            assert error is not None
+
+    def signal(self, branch: Branch, signal: BaseException) -> None:
+        """Raise *signal* in *branch* where it stands; one that waits for no syscall of its own is cancelled."""
+        standing = branch.standing
+        for call in list(branch.waiting):
+            future = self._drive.delivery.move(call)
+            if not future.done():
+                future.set_exception(type(signal)())
+        if standing is None and branch.task is not None and not branch.task.done():
+            branch.task.cancel()
+
+    async def unwind(self, root: Branch) -> None:
+        """End every branch and effect of the drive; return when nothing of it runs any more."""
+        drive = self._drive
+        if self._stray is not None:
+            self._stray.cancel()
+        await drive.flights.ground(PATIENCE_S)
+        self.signal(root, DriveEnding()) if root.ended else None
+        while drive.delivery.branches:
+            branches = list(drive.delivery.branches.values())
+            leaves = [b for b in branches if not any(other.parent is b for other in branches)]
+            if not await self._end(leaves):
+                return
+
+    async def _end(self, leaves: list[Branch]) -> bool:
+        places = {branch: branch.where() for branch in leaves}
+        tasks = {branch.task: branch for branch in leaves if branch.task is not None}
+        for branch in leaves:
+            self.signal(branch, DriveEnding())
+        exhausted = asyncio.ensure_future(self._exhausted.wait())
+        await asyncio.wait({*tasks, exhausted}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(0)
+        exhausted.cancel()
+        ended = [task for task in tasks if task.done()]
+        for task in ended:
+            if self._drive.ending == "park" and not task.cancelled() and not is_signal(task.exception()):
+                _warn_swallowed(places[tasks[task]])
+        if not ended:
+            _warn_swallowed(places[leaves[0]])
+        return bool(ended)
+
+    def watch_stray(self, root: Branch, after_s: float) -> None:
+        """Warn, once, when the body still waits for something that is no syscall after *after_s*."""
+        if self._stray is None:
+            where = root.where()
+            loop = asyncio.get_running_loop()
+            self._stray = loop.call_later(after_s, _warn_stray, where, after_s)
+
+
+def _warn_swallowed(where: str) -> None:
+    text = f"the signal that puts the flow away was swallowed near {where}; do not catch BaseException there"
+    warnings.warn(SuspensionSwallowed(text), stacklevel=2)
+
+
+def _warn_stray(where: str, after_s: float) -> None:
+    text = f"the flow has waited {after_s:g} s at {where} for something that is no syscall; nothing is in flight"
+    warnings.warn(NoSyscallInSight(text), stacklevel=2)
