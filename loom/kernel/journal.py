@@ -50,6 +50,10 @@ OUTCOMES: Final = frozenset(
 """What the flow may have acted on: on disk before the next effect (kernel rule 3.2)."""
 
 
+_Park = tuple[Event, ExecutionState, asyncio.Future[bool]]
+"""The event that parks, the state after it, and who waits to know whether it was accepted."""
+
+
 class Writer:
     """Group commit: one task that drains every journal with something to write into one append."""
 
@@ -145,7 +149,8 @@ class Journal:
         self._appends = 0
         self._acted_on = state.length
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._park: tuple[Event, ExecutionState, asyncio.Future[bool]] | None = None
+        self._park: _Park | None = None
+        self._park_taken: _Park | None = None
         self._gates: tuple[Any, str] = (None, "[]")
 
     def commit(
@@ -227,9 +232,10 @@ class Journal:
         self._taken, self._ready = self._ready, []
         consumes, self._consumes = self._consumes, []
         records = [record for record, _ in self._taken]
-        if self._park is not None:
-            state = self._park[1]
-            records.append(encode_event(self._park[0]))
+        self._park_taken, self._park = self._park, None
+        if self._park_taken is not None:
+            state = self._park_taken[1]
+            records.append(encode_event(self._park_taken[0]))
         self._appends += 1
         return Append(
             execution_id=state.execution_id,
@@ -239,7 +245,7 @@ class Journal:
             events=records,
             index=self._index(state),
             consumes=consumes,
-            lane_empty=self._park is not None,
+            lane_empty=self._park_taken is not None,
         )
 
     def written(self, item: Append, result: AppendResult) -> None:
@@ -253,9 +259,9 @@ class Journal:
         self.incarnation = result.incarnation
         self.durable = result.length
         events = [event for _, event in self._taken]
-        if self._park is not None:
-            event, self.state, future = self._park
-            self._park = None
+        if self._park_taken is not None:
+            event, self.state, future = self._park_taken
+            self._park_taken = None
             events.append(event)
             future.done() or future.set_result(True)
         self._taken = []
@@ -265,9 +271,9 @@ class Journal:
             future_done.done() or future_done.set_result(None)
 
     def _refused(self, item: Append) -> None:
-        assert self._park is not None
-        _, _, future = self._park
-        self._park = None
+        assert self._park_taken is not None
+        future = self._park_taken[2]
+        self._park_taken = None
         future.done() or future.set_result(False)
         self._ready = self._taken + self._ready
         self._consumes = [*item.consumes, *self._consumes]
@@ -288,9 +294,10 @@ class Journal:
         self._ready, self._taken = [], []
         waiting = [future for _, _, future in self._waiters]
         self._waiters = []
-        if self._park is not None:
-            future_park, self._park = self._park[2], None
-            future_park.done() or future_park.set_exception(error)
+        for park in (self._park, self._park_taken):
+            if park is not None and not park[2].done():
+                park[2].set_exception(error)
+        self._park = self._park_taken = None
         for future in waiting:
             future.done() or future.set_exception(error)
         if self.on_error is not None:
