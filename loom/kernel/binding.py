@@ -122,10 +122,13 @@ def binding_of_function(fn: Callable[..., Any]) -> Binding:
 
 
 @lru_cache(maxsize=4096)
-def _binding(fn: Callable[..., Any], signature: inspect.Signature) -> Binding:
+def _binding(fn: Callable[..., Any], takes_context: bool) -> Binding:
+    signature = inspect.signature(fn)
+    if takes_context:
+        signature = signature.replace(parameters=list(signature.parameters.values())[1:])
     return Binding(fn, signature)
 
 
 def binding_of(step: Step[Any, Any]) -> Binding:
     """Return the binding of a declared step."""
-    return _binding(step.fn, step.signature)
+    return _binding(step.fn, step.takes_context)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loom.core.envelope import EventEnvelope
 from loom.core.json import JsonObject
-from loom.kernel.identity import FIRST, Identity, Tag
+from loom.kernel.identity import Tag, escape
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -95,22 +95,17 @@ class Branch:
 
     def mint(self, name: str, tag: Tag | None = None) -> str:
         """Return the id text of the next call of *name*: with *tag*, or the next occurrence."""
-        if tag is None:
-            count = self.counters.get(name, 0)
-            self.counters[name] = count + 1
-            tag = FIRST if count == 0 else Tag("occurrence", str(count))
-        text = str(Identity((), name, tag))
-        return self.prefix + text if self.prefix else text
+        if tag is not None:
+            return f"{self.prefix}{escape(name)}{tag}"
+        count = self.counters.get(name, 0)
+        self.counters[name] = count + 1
+        return f"{self.prefix}{escape(name)}#{count}" if count else self.prefix + escape(name)
 
     def next_ordinal(self) -> int:
         """Return the place of the next syscall in this branch."""
         ordinal = self.ordinal
         self.ordinal = ordinal + 1
         return ordinal
-
-    def is_below(self, prefix: str) -> bool:
-        """Whether this branch is the one at *prefix* or inside it."""
-        return self.prefix.startswith(prefix)
 
     def where(self) -> str:
         """Return the file and line of the author's code that this branch stands at."""

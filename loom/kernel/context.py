@@ -127,7 +127,7 @@ class Context:
         call = self._call(branch, StepSyscall(step, binding, encoded), text, digest)
         if naming.kind in ("name", "key"):
             branch.served[text] = call
-        return self._drive.outcome(call)
+        return self._drive.asking.outcome(call)
 
     def _named(self, branch: Branch, step: Step[Any, Any], digest: str, encoded: Any) -> str:
         keyed = step.naming.kind == "key"
@@ -145,7 +145,7 @@ class Context:
         return text
 
     async def _again(self, first: Call) -> Any:
-        return await self._drive.served_again(first)
+        return await self._drive.asking.served_again(first)
 
     # -- branches ------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class Context:
         if len(set(syscall.names)) < len(syscall.names):
             raise ValueError("the branches of a scope have different names")
         digest = values.digest(syscall.asked())
-        return self._drive.outcome(self._call(branch, syscall, branch.mint(name), digest))
+        return self._drive.asking.outcome(self._call(branch, syscall, branch.mint(name), digest))
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class Context:
         timeout_ms = None if timeout is None else _milliseconds(timeout)
         gate = GateSyscall(label, show=values.encode(show), expects=expects, timeout_ms=timeout_ms, key=key)
         digest = values.digest({"show": gate.show, "timeout_ms": timeout_ms, "key": key})
-        return self._drive.outcome(self._call(branch, gate, branch.mint(label), digest))
+        return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), digest))
 
     def sleep(self, duration: timedelta | float, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
         """Sleep durably for *duration* (a timedelta, or seconds), across restarts, from when it was first asked."""
@@ -297,7 +297,7 @@ class Context:
 
     def _timer(self, branch: Branch, timer: TimerSyscall, name: str) -> Coroutine[Any, Any, None]:
         _word("timer", name)
-        return self._drive.outcome(self._call(branch, timer, branch.mint(name), values.digest(timer.asked())))
+        return self._drive.asking.outcome(self._call(branch, timer, branch.mint(name), values.digest(timer.asked())))
 
     # -- records -------------------------------------------------------------------------------------------------
 
@@ -317,7 +317,7 @@ class Context:
         given = None if candidates is None else list(candidates) if _is_plain(candidates) else candidates
         encoded = values.encode(given)
         decision = DecisionSyscall(chooser, given, encoded, policy)
-        return self._drive.outcome(self._call(branch, decision, branch.mint(name), values.digest(encoded)))
+        return self._drive.asking.outcome(self._call(branch, decision, branch.mint(name), values.digest(encoded)))
 
     def emit(self, type: str, data: Any = None, /) -> Coroutine[Any, Any, None]:
         """Append a domain event of your own type, once; it stands in the log as `user.<type>`."""
@@ -325,14 +325,14 @@ class Context:
         _word("event", type)
         encoded = values.encode(data)
         call = self._call(branch, EmitSyscall(USER_PREFIX + type, encoded), branch.mint(type), values.digest(encoded))
-        return self._drive.outcome(call)
+        return self._drive.asking.outcome(call)
 
     def stream(self, label: str, source: AsyncIterable[T], /) -> Coroutine[Any, Any, list[T]]:
         """Pass the pieces of *source* to live listeners as they come; record and return the list of them once."""
         branch = self._enter("stream")
         _word("stream", label)
         call = self._call(branch, StreamSyscall(label, source), branch.mint(label), values.digest(label))
-        return self._drive.outcome(call)
+        return self._drive.asking.outcome(call)
 
     # -- derived values ------------------------------------------------------------------------------------------
 
@@ -372,12 +372,12 @@ class Context:
         if branch is None:
             where = place_of_frame(sys._getframe(1))
             about = task.get_name() if task is not None else "a thread"
-            if drive.is_over:
+            if drive.ending is not None:
                 raise DriveEnding
             drive.stop_from_anywhere(ForeignTask(syscall=syscall, task=about, where=where))
             raise DriveEnding
         if drive.ending is not None or branch.cut:
-            drive.entered(branch)
+            drive.asking.enter(branch)
         return branch
 
     def _call(self, branch: Branch, syscall: Syscall, text: str, digest: str) -> Call:

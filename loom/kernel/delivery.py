@@ -20,9 +20,9 @@ TURNS_MAX: Final = 64
 class Delivery:
     """Counts who is on the move, and calls *on_still* when nobody is."""
 
-    def __init__(self, on_still: Callable[[], None]) -> None:
+    def __init__(self, on_still: Callable[[], None], is_busy: Callable[[], bool]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._on_still = on_still
+        self._on_still, self._is_busy = on_still, is_busy
         self.queue: deque[Event] = deque()
         self.calls: dict[int, Call] = {}
         self.branches: dict[asyncio.Task[object], Branch] = {}
@@ -59,7 +59,8 @@ class Delivery:
             branch.standing = call
             self.moving -= 1
         self._progress += 1
-        self.stir()
+        if self.queue or not self._is_busy():  # else the landing of an effect stirs
+            self.stir()
         return future
 
     def move(self, call: Call) -> asyncio.Future[Event]:
@@ -92,7 +93,10 @@ class Delivery:
     def put(self, event: Event) -> None:
         """Queue an outcome that was just committed."""
         self.queue.append(event)
-        self.stir()
+        if self.moving == 0 and not self.unsettled and not self.closed and len(self.queue) == 1:
+            self._on_still()  # the body stands still already: a turn of the loop is saved
+        else:
+            self.stir()
 
     def stir(self) -> None:
         """Something changed: look again, on the next turn, whether the body stands still."""

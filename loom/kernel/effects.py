@@ -49,13 +49,13 @@ class EffectRuntime:
         return ["retry", *named]
 
     async def invoke(self, step: Step[Any, Any], context: StepContext, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Run one attempt and return what the function returns.
+        """Run one attempt and return what the function returns. *context* is None only where nothing looks at it.
 
         Raises:
             StepTimedOut: it took longer than the step allows; a thread has ended by then all the same.
         """
         call = partial(self._call, step, context, args)
-        work = self._through(step, context, kwargs, call) if self.middleware else call(kwargs)
+        work = self._through(step, context, kwargs, call) if context is not None and self.middleware else call(kwargs)
         if step.timeout is None:
             return await work
         return await _bounded(work, step.timeout)
@@ -69,7 +69,9 @@ class EffectRuntime:
             chain = partial(_link, middleware, about, chain)
         return chain(kwargs)
 
-    async def _call(self, step: Step[Any, Any], context: StepContext, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    async def _call(
+        self, step: Step[Any, Any], context: StepContext | None, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
         if step.takes_context:
             args = [context, *args]
         if step.is_async:

@@ -8,44 +8,44 @@ from typing import Any
 
 from loom.kernel.calls import Call
 
+Landed = Callable[[Any, BaseException | None], None]
+"""What is told how an effect ended: its result, or the error it raised."""
+
 
 class Flights:
     """The running attempts of a drive, by the call they are for."""
 
     def __init__(self) -> None:
-        self._tasks: dict[Call, asyncio.Task[Any]] = {}
+        self._tasks: dict[Call, asyncio.Task[None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def start(self, call: Call, work: Coroutine[Any, Any, Any], landed: Callable[[asyncio.Task[Any]], None]) -> None:
-        """Run *work* for *call*; *landed* is called with the ended task, unless it was grounded."""
+    def start(self, call: Call, work: Coroutine[Any, Any, Any], landed: Landed) -> None:
+        """Run *work* for *call*; *landed* is told how it ended, unless it was grounded."""
         context = None if call.context is None else call.context.copy()
-        task = asyncio.get_running_loop().create_task(work, name=call.id, context=context)
-        self._tasks[call] = task
+        fly = self._fly(call, work, landed)
+        self._tasks[call] = asyncio.get_running_loop().create_task(fly, name=call.id, context=context)
 
-        def done(ended: asyncio.Task[Any]) -> None:
-            if self._tasks.get(call) is ended:
-                del self._tasks[call]
-                landed(ended)
-            elif not ended.cancelled():
-                ended.exception()
-
-        task.add_done_callback(done)
+    async def _fly(self, call: Call, work: Coroutine[Any, Any, Any], landed: Landed) -> None:
+        # The landing is part of the task and no callback of it: one turn of the loop less for every step.
+        result, error = None, None
+        try:
+            result = await work
+        except BaseException as raised:  # whatever an effect raises is told to who records it
+            error = raised
+        if call in self._tasks and self._tasks[call] is asyncio.current_task():
+            del self._tasks[call]
+            landed(result, error)
 
     def are_below(self, prefix: str) -> bool:
         """Whether anything is in flight for a branch at or below *prefix*."""
-        return any(call.branch.is_below(prefix) for call in self._tasks)
+        return any(call.branch.prefix.startswith(prefix) for call in self._tasks)
 
     async def wait(self, timeout_s: float | None) -> None:
         """Return when nothing is in flight any more, or after *timeout_s*."""
-        deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
-        while self._tasks:
-            left = None if deadline is None else deadline - asyncio.get_running_loop().time()
-            if left is not None and left <= 0:
-                return
-            await asyncio.wait(set(self._tasks.values()), timeout=left)
-            await asyncio.sleep(0)
+        if self._tasks:
+            await asyncio.wait(set(self._tasks.values()), timeout=timeout_s)
 
     async def ground(self, patience_s: float) -> None:
         """Cancel all that is in flight, without a record, and return when it has ended, or after *patience_s*."""

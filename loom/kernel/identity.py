@@ -9,6 +9,7 @@ the same structure and no two structures share a text. Nothing here knows what k
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -48,6 +49,7 @@ class Identity(NamedTuple):
         return f"{path_text(self.path)}{escape(self.name)}{self.tag}"
 
 
+@lru_cache(maxsize=4096)
 def escape(text: str) -> str:
     """Return *text* with its own signs escaped, so that it can stand as one part of an identity."""
     if _PLAIN.fullmatch(text):

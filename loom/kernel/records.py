@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from loom.core.failures import DecisionFailed
 from loom.core.json import JsonObject
 from loom.kernel import facts as f
 from loom import values
-from loom.kernel.calls import Call, DriveEnding, Event
+from loom.kernel.calls import Call, Event
 from loom.kernel.failing import failure_from, record_of
+from loom.kernel.flights import Landed
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -65,25 +65,15 @@ class DecisionSyscall:
             "context": values.encode(chosen.context),
         }
 
-    def _landed(self, call: Call, drive: Drive) -> Callable[[asyncio.Task[Any]], None]:
-        def landed(task: asyncio.Task[Any]) -> None:
-            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+    def _landed(self, call: Call, drive: Drive) -> Landed:
+        def landed(result: JsonObject | None, error: BaseException | None) -> None:
             if error is not None and not isinstance(error, Exception):
-                if not isinstance(error, DriveEnding):
-                    drive.interrupted_by(error)
+                drive.interrupted_by(error)
                 return
-            outcome = {"failure": record_of(error)} if error is not None else task.result()
-            fact = f.DecisionRecorded(
-                id=call.id,
-                ordinal=call.ordinal,
-                digest=call.digest,
-                candidates=self.candidates,
-                gen=drive.state.facts.generation or None,
-                **outcome,
-            )
-            event = drive.commit("DECISION_RECORDED", fact)
-            drive.started(call, event)
-            drive.settled(call, event)
+            outcome = {"failure": record_of(error)} if error is not None else result or {}
+            generation = drive.state.facts.generation or None
+            about = {"candidates": self.candidates, "gen": generation, **outcome}
+            _record(call, drive, f.DecisionRecorded(call.id, call.ordinal, call.digest, **about))
 
         return landed
 
@@ -124,24 +114,15 @@ class StreamSyscall:
             drive.stream(call.id, values.decode(encoded))
         return chunks
 
-    def _landed(self, call: Call, drive: Drive) -> Callable[[asyncio.Task[Any]], None]:
-        def landed(task: asyncio.Task[Any]) -> None:
-            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+    def _landed(self, call: Call, drive: Drive) -> Landed:
+        def landed(chunks: list[Any] | None, error: BaseException | None) -> None:
             if error is not None and not isinstance(error, Exception):
-                if not isinstance(error, DriveEnding):
-                    drive.interrupted_by(error)
+                drive.interrupted_by(error)
                 return
-            fact = f.StreamSettled(
-                id=call.id,
-                ordinal=call.ordinal,
-                digest=call.digest,
-                chunks=None if error is not None else task.result(),
-                failure=record_of(error) if error is not None else None,
-                gen=drive.state.facts.generation or None,
-            )
-            event = drive.commit("STREAM_SETTLED", fact)
-            drive.started(call, event)
-            drive.settled(call, event)
+            failure = record_of(error) if error is not None else None
+            generation = drive.state.facts.generation or None
+            fact = f.StreamSettled(call.id, call.ordinal, call.digest, chunks, failure, generation)
+            _record(call, drive, fact)
 
         return landed
 
@@ -167,8 +148,7 @@ class EmitSyscall:
 
     def begin(self, call: Call, drive: Drive) -> None:
         fact = f.UserEvent(call.id, call.ordinal, call.digest, self.data, drive.state.facts.generation or None)
-        call.start = drive.commit(self.starts, fact)
-        drive.made(call)
+        drive.made(call, drive.commit(self.starts, fact))
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """It is made; nothing is left to do."""
@@ -178,3 +158,9 @@ class EmitSyscall:
 
     def revive(self, call: Call, event: Event) -> None:
         return None
+
+
+def _record(call: Call, drive: Drive, fact: f.DecisionRecorded | f.StreamSettled) -> None:
+    event = drive.commit(call.syscall.starts, fact)
+    drive.started(call, event)
+    drive.delivery.put(event)

@@ -28,6 +28,11 @@ class Record(NamedTuple):
     start: Event
     outcome: Event | None
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is settled by having been written, and hands the body nothing."""
+        return self.outcome is not None and _is_silent(self.outcome)
+
 
 class Recorded:
     """The recorded syscalls that the body has not asked for yet, and the outcomes in the order of the log."""
@@ -56,10 +61,6 @@ class Recorded:
         if places is None:
             places = self._places[scope] = {}
         places[payload.ordinal] = Record(start, outcome)
-
-    def branch(self, prefix: str) -> dict[int, Record]:
-        """Return the records of one branch by ordinal; `match` takes them out."""
-        return self._places.get(prefix, {})
 
     def match(self, call: Call) -> Record | None:
         """Return and take out the record at the place of *call*, None when nothing was recorded there.

@@ -345,7 +345,7 @@ class WorkflowRuntime:
             on_stream=self.on_stream,
         )
         drive = Drive(journal, setting)
-        context = Context(drive, self.tools, FlowLog(run_id, flow.id, lambda: drive.replaying))
+        context = Context(drive, self.tools, FlowLog(run_id, flow.id, lambda: drive.asking.is_replaying))
         self._drives[run_id] = drive
         try:
             state = await drive.run(partial(self._body, flow, context, takes, journal.state.facts.input))
@@ -381,7 +381,7 @@ class WorkflowRuntime:
             if offer is not None:
                 await drive.live.wait()
                 await offer(drive, incarnation=incarnation)
-                drive.knock()
+                drive.requests.knock()
             return Outcome(execution_id=state.execution_id, status="accepted", length=state.length)
         journal = self._journal(state, incarnation)
         before = partial(offer, incarnation=incarnation) if offer is not None else None
@@ -395,7 +395,7 @@ class WorkflowRuntime:
         call = drive.delivery.calls.get(body["start"])
         if call is None or call.settled:
             raise GateNotOpen(execution_id=run_id, gate=what, open_gates=())
-        drive.fact_of(kind, call, body)
+        drive.requests.fact_of(kind, call, body)
         at = self.clock.now_ms()
         taken = await self.storage.insert(run_id, incarnation, kind=kind, key=key, at=at, body=orjson.dumps(body))
         if taken is None or isinstance(taken, RequestTaken):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from loom.kernel import facts as f
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
+from loom.kernel.identity import escape
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -71,7 +72,7 @@ class ScopeSyscall:
         # The opener's own id text is one step of the path: below it, everything starts with "id/branch/".
         name = call.id[len(above.prefix) :]
         path = (*above.path, (name, self.names[index]))
-        branch = Branch(path, drive.prefix_of(path), parent=above, at=above.at)
+        branch = Branch(path, f"{call.id}/{escape(self.names[index])}/", parent=above, at=above.at)
         self.open.add(branch)
         self.branches.append(branch)
         context = call.context or contextvars.copy_context()
@@ -87,7 +88,7 @@ class ScopeSyscall:
             self.results[index] = task.result()
         elif drive.ending is None and not branch.cut and self.failed is None and not isinstance(error, DriveEnding):
             self.failed = (branch, error)
-        drive.left(branch)
+        drive.delivery.leave(branch)
         if drive.ending is not None:
             return
         if self.failed is None:
@@ -95,7 +96,7 @@ class ScopeSyscall:
         elif not self.open:
             self._joined(call, drive)
         elif not self.cutting:
-            drive.cut_when_landed(call, self)
+            drive.failing[call] = self
 
     def _joined(self, call: Call, drive: Drive) -> None:
         if call.settled:
@@ -116,7 +117,7 @@ class ScopeSyscall:
         self.cutting = True
         for branch in self.branches:
             if branch in self.open:
-                drive.unwind_branch(branch)
+                drive.cut(branch)
         drive.delivery.stir()
 
     def revive(self, call: Call, event: Event) -> Any:

@@ -18,10 +18,11 @@ from loom.core.step import Step, StepContext
 from loom.kernel import facts as f
 from loom import values
 from loom.kernel.binding import Binding
-from loom.kernel.calls import Call, DriveEnding, Event
+from loom.kernel.calls import Call, Event
 from loom.kernel.derived import fraction, idempotency_key
 from loom.kernel.effects import StepTimedOut, next_attempt
 from loom.kernel.failing import failure_from, failure_to_raise, step_failure_record
+from loom.kernel.flights import Landed
 from loom.kernel.logs import step_log
 
 if TYPE_CHECKING:
@@ -85,30 +86,33 @@ class StepSyscall:
     async def _attempt(self, call: Call, drive: Drive, attempt: int) -> Any:
         step = self.step
         await drive.before_effect(everything=not step.idempotent, reads=step.reads)
-        facts = drive.state.facts
-        context = StepContext(
-            execution_id=drive.state.execution_id,
-            step_id=call.id,
-            idempotency_key=idempotency_key(drive.state.execution_id, facts.seed, call.id, self.generation),
-            attempt=attempt,
-            resources=drive.resources,
-            log=step_log(drive.state.execution_id, call.id, attempt),
-            deadline=_deadline(step),
-        )
+        needs_context = step.takes_context or drive.effects.middleware
+        context = self._context(call, drive, attempt) if needs_context else None
         args, kwargs = self.binding.decode(self.args)
         return self.binding.result.encode(await drive.effects.invoke(step, context, args, kwargs))
 
-    def _landed(self, call: Call, drive: Drive, attempt: int) -> Any:
-        def landed(task: asyncio.Task[Any]) -> None:
-            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+    def _context(self, call: Call, drive: Drive, attempt: int) -> StepContext:
+        state = drive.state
+        return StepContext(
+            execution_id=state.execution_id,
+            step_id=call.id,
+            idempotency_key=idempotency_key(state.execution_id, state.facts.seed, call.id, self.generation),
+            attempt=attempt,
+            resources=drive.resources,
+            log=step_log(state.execution_id, call.id, attempt),
+            deadline=_deadline(self.step),
+        )
+
+    def _landed(self, call: Call, drive: Drive, attempt: int) -> Landed:
+        def landed(result: Any, error: BaseException | None) -> None:
             if error is None:
-                drive.settled(call, drive.commit("STEP_COMPLETED", f.StepCompleted(call.sequence, task.result())))
+                drive.delivery.put(drive.commit("STEP_COMPLETED", f.StepCompleted(call.sequence, result)))
             elif not self.step.idempotent and isinstance(error, StepTimedOut):
                 drive.commit("EFFECT_INDOUBT", f.EffectIndoubt(start=call.sequence, reason=str(error)))
                 drive.delivery.stir()
             elif isinstance(error, Exception):
                 self._failed(call, drive, attempt, error)
-            elif not isinstance(error, DriveEnding):
+            else:
                 drive.interrupted_by(error)
 
         return landed
@@ -122,7 +126,7 @@ class StepSyscall:
             rest = next_attempt(self.step, error, record, attempt, part)
         if rest is None:
             fact = f.StepFailed(start=call.sequence, failure=record, attempts=attempt)
-            drive.settled(call, drive.commit("STEP_FAILED", fact))
+            drive.delivery.put(drive.commit("STEP_FAILED", fact))
             return
         due_at = drive.now_ms() + rest
         drive.commit("STEP_ATTEMPT_FAILED", f.StepAttemptFailed(call.sequence, attempt, record, due_at))

@@ -1,0 +1,168 @@
+"""Asking: how a syscall meets the log (kernel rules 5.2, 9).
+
+While the body *replays*, an asked syscall is compared with the record at its place: one with an outcome is served in its turn,
+one with a start only is *taken up* at the frontier, one without a record is *held* until then. Live, it begins at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
+from loom.kernel.errors import ReplayDivergence, UnrecordedCancellation
+from loom.kernel.replay import Recorded, start_of
+from loom.kernel.scopes import ScopeSyscall
+from loom.values import RecordUnreadable
+
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+
+class Asking:
+    """What the body asks of one drive, and what it has asked so far."""
+
+    def __init__(self, drive: Drive, recorded: Recorded | None) -> None:
+        self._drive = drive
+        self.recorded = recorded
+        self.is_paused = False
+        """While a park is being written nothing begins."""
+        self.held: list[Call] = []
+        self.taken_up: list[Call] = []
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether the recorded prefix is not used up yet."""
+        return self.recorded is not None
+
+    def enter(self, branch: Branch) -> None:
+        """A syscall is called in *branch*: refuse while unwinding."""
+        if self._drive.ending is not None:
+            self._drive.unwinding.refused()
+            raise DriveEnding
+        if branch.cut:
+            raise BranchCut
+
+    async def outcome(self, call: Call) -> Any:
+        """Ask *call* and return what its outcome gives the body, or raise the failure it records."""
+        drive, branch = self._drive, call.branch
+        if drive.ending is not None or branch.cut:
+            await self._refuse(branch)
+        if self.recorded is None and drive.journal.is_backed_up:
+            await drive.journal.room()
+        self._ask(call)
+        if call.settled:  # it needed only to be written, or was
+            return None
+        delivery = drive.delivery
+        if delivery.queue and delivery.can_serve_at_once(call):
+            return self._revived(call, self.settle(call, delivery.queue.popleft()))
+        own = asyncio.current_task() is branch.task
+        future = delivery.stand(call, own)
+        if not own:
+            drive.unwinding.hush(asyncio.current_task())
+        try:
+            event = await future
+        except asyncio.CancelledError:
+            raise self._cancelled(call) from None
+        return self._revived(call, event)
+
+    async def served_again(self, first: Call) -> Any:
+        """Return the outcome of *first* once more: the contract of a name (spec 4.3.1)."""
+        self.enter(first.branch)
+        if first.outcome is None:
+            follower: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+            first.followers.append(follower)
+            await follower
+        assert first.outcome is not None
+        return self._revived(first, first.outcome)
+
+    def settle(self, call: Call, event: Event) -> Event:
+        """*event* is the outcome of *call*."""
+        call.settled, call.outcome = True, event
+        call.branch.at = event.at
+        self._drive.delivery.calls.pop(start_of(event), None)
+        for follower in call.followers:
+            if not follower.done():
+                follower.set_result(event)
+        return event
+
+    async def _refuse(self, branch: Branch) -> None:
+        if self._drive.unwinding.is_exhausted:
+            await asyncio.get_running_loop().create_future()  # never: the body is abandoned here
+        self.enter(branch)
+
+    def _ask(self, call: Call) -> None:
+        call.context = contextvars.copy_context()
+        if self.recorded is None:
+            self.begin(call)
+            return
+        try:
+            record = self.recorded.match(call)
+        except ReplayDivergence as error:
+            self._drive.stop(error)
+            raise DriveEnding from None
+        if record is None:
+            self.held.append(call)
+            return
+        call.start = record.start
+        if record.is_silent and not isinstance(call.syscall, ScopeSyscall):
+            call.settled = True
+            return
+        if record.outcome is None:
+            self.taken_up.append(call)
+        self._drive.delivery.calls[record.start.sequence] = call
+        if isinstance(call.syscall, ScopeSyscall):
+            call.syscall.open_branches(call, self._drive)
+
+    def begin(self, call: Call) -> None:
+        """Begin *call*, unless a park is being written or its scope is failing: then it is held, or never begins."""
+        if self.is_paused:
+            self.held.append(call)
+        elif not call.branch.cut and not self._drive.is_failing(call.branch):
+            call.syscall.begin(call, self._drive)
+
+    def release(self) -> None:
+        """Begin what was held, in the order asked."""
+        held, self.held = self.held, []
+        for call in held:
+            self.begin(call)
+
+    def _revived(self, call: Call, event: Event) -> Any:
+        try:
+            return call.syscall.revive(call, event)
+        except RecordUnreadable as error:
+            self._drive.stop(error)
+            raise DriveEnding from None
+        except Exception as error:
+            remember_start(error, event)
+            raise
+
+    def _cancelled(self, call: Call) -> BaseException:
+        drive = self._drive
+        if call.future is not None:
+            drive.delivery.move(call)
+        if drive.ending is None and call.branch.cut:
+            return BranchCut()
+        drive.stop(UnrecordedCancellation(syscall=call.id, where=call.branch.where()))
+        return DriveEnding()
+
+
+def remember_start(error: BaseException, event: Event) -> None:
+    """Note on *error* which start it is the outcome of, so that a failed run names it."""
+    try:
+        error.__loom_start__ = start_of(event)  # type: ignore[attr-defined]  # ours, on an exception of anybody's
+    except AttributeError:
+        return  # an author's exception with slots: the run then fails without naming a step
+
+
+def cause_of(error: BaseException | None) -> int | None:
+    """Return the start of the syscall whose recorded failure *error* is, or was raised from; None for neither."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        start: int | None = getattr(error, "__loom_start__", None)
+        if start is not None:
+            return start
+        error = error.__cause__ or error.__context__
+    return None
