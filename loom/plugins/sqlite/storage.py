@@ -11,12 +11,13 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite import reading, writing
 from loom.plugins.sqlite.connection import SqliteSettings, refuse_write
+from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
 from loom.plugins.sqlite.session import Session
 from loom.spi.event_store import (
     Append,
@@ -34,8 +35,6 @@ from loom.spi.feed import Wakes, follow
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-DEFAULT_PATH: Final = Path(".loom/loom.db")
 
 
 class SqliteStorage:
@@ -183,5 +182,9 @@ class SqliteStorage:
 
 
 def sqlite_storage(path: str | os.PathLike[str] | None = None, *, busy_timeout_s: float = 10.0) -> SqliteStorage:
-    """Return the default store, in *path* or `.loom/loom.db` below the working directory. It opens nothing yet."""
-    return SqliteStorage(DEFAULT_PATH if path is None else path, busy_timeout_s=busy_timeout_s)
+    """Return the default store, which opens nothing yet.
+
+    Without a *path* it is where the `loom` command looks: `LOOM_STORE`, `[tool.loom] store` in the nearest
+    pyproject.toml, else `.loom/loom.db` below the working directory.
+    """
+    return SqliteStorage(store_location().path if path is None else path, busy_timeout_s=busy_timeout_s)

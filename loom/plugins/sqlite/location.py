@@ -1,0 +1,92 @@
+"""Where the store is when nobody says so in code: one rule for `sqlite_storage()` and for the `loom` command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from loom.core.errors import InvalidDeclaration
+
+DEFAULT_PATH: Final = Path(".loom/loom.db")
+VARIABLE: Final = "LOOM_STORE"
+
+
+class StoreLocation(NamedTuple):
+    """A database file, and who named it: `--store`, `LOOM_STORE`, the pyproject.toml, or nobody."""
+
+    path: Path
+    named_by: str
+
+
+def store_location(
+    given: str | None = None, *, folder: Path | None = None, environ: Mapping[str, str] | None = None
+) -> StoreLocation:
+    """Return where the store is, seen from *folder* (None: the working directory).
+
+    The first of these that is there: *given* (a path or `sqlite:` URL), the variable `LOOM_STORE`, `[tool.loom] store`
+    in the nearest pyproject.toml (relative to it), `.loom/loom.db`.
+
+    Raises:
+        InvalidDeclaration: it is no path and no SQLite URL, or the pyproject.toml cannot be read.
+    """
+    folder = folder or Path.cwd()
+    if given:
+        return StoreLocation(folder / path_of(given), "--store")
+    named = (os.environ if environ is None else environ).get(VARIABLE)
+    if named:
+        return StoreLocation(folder / path_of(named), VARIABLE)
+    project = nearest_project(folder)
+    if project is not None and (written := loom_table(project).get("store")) is not None:
+        return StoreLocation(project.parent / path_of(_text(written, project)), f"[tool.loom] store in {project}")
+    return StoreLocation(folder / DEFAULT_PATH, "the default")
+
+
+def path_of(store: str) -> Path:
+    """Return the path that a store's name is: a path, `sqlite:path`, `sqlite:///relative` or `sqlite:////absolute`.
+
+    Raises:
+        InvalidDeclaration: it is the URL of something else.
+    """
+    scheme, colon, rest = store.partition(":")
+    if scheme == "sqlite" and colon:
+        if rest.startswith("//") and not rest.startswith("///"):
+            raise InvalidDeclaration(f"{store!r} names a host", hint="Write sqlite:///relative or sqlite:////absolute.")
+        store = rest.removeprefix("///")
+    elif "://" in store:
+        raise InvalidDeclaration(f"{store!r} is no store that is known here", hint="Give a path, or sqlite:///path.")
+    if not store:
+        raise InvalidDeclaration("the name of the store is empty", hint="Give a path, or sqlite:///path.")
+    return Path(store).expanduser()
+
+
+def nearest_project(folder: Path) -> Path | None:
+    """Return the pyproject.toml of *folder* or of the nearest folder above it."""
+    for each in (folder, *folder.parents):
+        if (file := each / "pyproject.toml").is_file():
+            return file
+    return None
+
+
+def loom_table(project: Path) -> dict[str, Any]:
+    """Return `[tool.loom]` of a pyproject.toml, empty when there is none.
+
+    Raises:
+        InvalidDeclaration: the file is no TOML, or the table is none.
+    """
+    import tomllib
+
+    try:
+        table = tomllib.loads(project.read_text("utf-8")).get("tool", {}).get("loom", {})
+    except (OSError, ValueError, AttributeError) as error:
+        raise InvalidDeclaration(f"{project} cannot be read: {error}", hint="Mend the file.") from error
+    if not isinstance(table, dict):
+        raise InvalidDeclaration(f"[tool.loom] in {project} is no table", hint="Write [tool.loom] and keys below it.")
+    return table
+
+
+def _text(value: object, project: Path) -> str:
+    if not isinstance(value, str):
+        raise InvalidDeclaration(f"[tool.loom] store in {project} is {value!r}, no text", hint="Give a path.")
+    return value

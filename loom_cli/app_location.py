@@ -1,0 +1,107 @@
+"""Finding the app and importing it: by `--app`, `[tool.loom] app`, or `app.py` in the folder at hand."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from loom.app.config import LoomApp
+from loom.plugins.sqlite.location import VARIABLE, loom_table, nearest_project, store_location
+from loom_cli.errors import AppNotFound, AppNotImportable, StoreNotTheApps
+
+
+class AppReference(NamedTuple):
+    """A module and the name of the app in it; *named_by* says who said so."""
+
+    module: str
+    attribute: str
+    named_by: str
+
+
+def app_reference(given: str | None, *, folder: Path) -> AppReference:
+    """Return which app is meant, importing nothing.
+
+    Raises:
+        AppNotFound: nobody names one and there is no app.py, or the name is none.
+    """
+    if given is not None:
+        return _parsed(given, "--app")
+    project = nearest_project(folder)
+    if project is not None and (written := loom_table(project).get("app")) is not None:
+        return _parsed(str(written), f"[tool.loom] app in {project}")
+    if (folder / "app.py").is_file():
+        return AppReference("app", "app", "app.py")
+    raise AppNotFound(f"there is no app.py in {folder}")
+
+
+def load_app(given: str | None, *, store: str | None, folder: Path) -> LoomApp:
+    """Import the app and return it; see `Cli.app`."""
+    reference = app_reference(given, folder=folder)
+    wanted = store_location(store, folder=folder).path if store is not None else None
+    if wanted is not None:
+        os.environ[VARIABLE] = str(wanted)  # before the import: that is when sqlite_storage() asks
+    project = nearest_project(folder)
+    for place in (project.parent if project else folder, folder):
+        if str(place) not in sys.path:
+            sys.path.insert(0, str(place))
+    app = _attribute(_imported(reference), reference)
+    if wanted is not None and app.storage.url != f"sqlite:{wanted.absolute()}":
+        raise StoreNotTheApps(asked=f"sqlite:{wanted.absolute()}", app=app.storage.url)
+    return app
+
+
+def _parsed(text: str, named_by: str) -> AppReference:
+    module, colon, attribute = text.partition(":")
+    parts = [*module.split("."), attribute if colon else "app"]
+    if not all(part.isidentifier() for part in parts):
+        raise AppNotFound(f"{named_by} is {text!r}, not module:attribute", hint="Write it as in --app app:app.")
+    return AppReference(module, parts[-1], named_by)
+
+
+def _imported(reference: AppReference) -> ModuleType:
+    try:
+        return importlib.import_module(reference.module)
+    except ModuleNotFoundError as error:
+        if error.name and (reference.module == error.name or reference.module.startswith(f"{error.name}.")):
+            raise AppNotFound(f"there is no module {reference.module!r}, which {reference.named_by} names") from error
+        raise _broken(reference, error) from error
+    except (Exception, SystemExit) as error:  # the author's module is arbitrary code
+        raise _broken(reference, error) from error
+
+
+def _broken(reference: AppReference, error: BaseException) -> AppNotImportable:
+    file, line = _place(reference, error)
+    told = error.msg if isinstance(error, SyntaxError) else str(error)
+    kind = type(error).__name__
+    return AppNotImportable(module=reference.module, file=file, line=line, error=f"{kind}: {told}" if told else kind)
+
+
+def _place(reference: AppReference, error: BaseException) -> tuple[str, int]:
+    """Return the author's own line that failed: the last one before libraries took over."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return error.filename, error.lineno or 0
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
+    ours = [f for f in frames if f.filename != __file__ and not _is_installed(f.filename)]
+    if not ours:
+        return reference.module, 0
+    return ours[-1].filename, ours[-1].lineno or 0
+
+
+def _is_installed(filename: str) -> bool:
+    inside = (sys.prefix, sys.base_prefix, str(Path(__file__).parent.parent / "loom"), str(Path(os.__file__).parent))
+    return "site-packages" in filename or filename.startswith(tuple(f"{folder}{os.sep}" for folder in inside))
+
+
+def _attribute(module: ModuleType, reference: AppReference) -> LoomApp:
+    found: Any = getattr(module, reference.attribute, None)
+    if isinstance(found, LoomApp):
+        return found
+    apps = sorted(name for name, value in vars(module).items() if isinstance(value, LoomApp))
+    hint = f"--app {reference.module}:{apps[0]}" if apps else "app = loom.define_config(flows=[...])"
+    what = f"has no {reference.attribute!r}" if found is None else f"has no app in {reference.attribute!r}"
+    raise AppNotFound(f"the module {reference.module} {what}", hint=hint)

@@ -1,0 +1,74 @@
+"""What a command works with: the screen, the store it reads, the app it drives. `Cli.of(ctx)` gives it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from loom_cli.screen import Screen
+
+if TYPE_CHECKING:
+    import typer
+
+    from loom.app.config import LoomApp
+    from loom.spi.event_store import Storage
+
+T = TypeVar("T")
+
+
+class Cli:
+    """The surroundings of one command. `main` makes it; a test brings one with its own screen, folder and clock."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        *,
+        folder: Path | None = None,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self.screen, self.folder = screen, folder or Path.cwd()
+        self.now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self.debug = self.json_errors = False
+
+    @classmethod
+    def of_process(cls) -> Cli:
+        return cls(Screen.of_process())
+
+    @classmethod
+    def of(cls, ctx: typer.Context) -> Cli:
+        """Return what `main` made for this command."""
+        cli = ctx.find_object(cls)
+        assert cli is not None, "main() makes it"
+        return cli
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what *work* returns: the one event loop of a command."""
+        import asyncio
+
+        return asyncio.run(work)
+
+    def reader(self, store: str | None) -> Storage:
+        """Return the store that *store* or the surroundings name, to read only. It opens nothing yet.
+
+        Raises (when it is used):
+            StoreNotFound: there is none; a reader makes none.
+        """
+        from loom.plugins.sqlite import SqliteStorage
+        from loom.plugins.sqlite.location import store_location
+
+        return SqliteStorage(store_location(store, folder=self.folder).path, readonly=True)
+
+    def app(self, reference: str | None, *, store: str | None = None) -> LoomApp:
+        """Import and return the app that *reference* or the surroundings name.
+
+        With *store*, an app that was wired with `sqlite_storage()` without a path uses that store.
+
+        Raises:
+            AppNotFound, AppNotImportable: there is none, or it is broken.
+            StoreNotTheApps: the app names its own store, which is another.
+        """
+        from loom_cli.app_location import load_app
+
+        return load_app(reference, store=store, folder=self.folder)

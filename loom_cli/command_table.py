@@ -1,0 +1,31 @@
+"""Which commands there are. A line here is all that `loom --help` needs of a command; its module is imported when it runs.
+
+To add one: write `loom_cli/commands/NAME.py` with `app = command_app()` and a function under `@app.command()` whose
+docstring begins with the summary of its row, and a full stop, and has a line `Example: loom NAME ...` that runs; then add the row.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Row(NamedTuple):
+    """A command: its name, the module that has it, and the first line of its help."""
+
+    name: str
+    module: str
+    summary: str
+
+
+COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
+    "Look": (
+        Row("ps", "loom_cli.commands.ps", "List executions, the newest first"),
+        Row("show", "loom_cli.commands.show", "Say where an execution stands and what it waits for"),
+        Row("logs", "loom_cli.commands.logs", "Print the events of an execution, or follow them"),
+        Row("gates", "loom_cli.commands.gates", "List what waits for a person, and how to answer it"),
+        Row("doctor", "loom_cli.commands.doctor", "Say what this installation, its store and its app are"),
+    ),
+}
+"""By what they are for, in the order of the help."""
+
+ROWS: Final = {row.name: row for rows in COMMANDS.values() for row in rows}

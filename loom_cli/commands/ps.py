@@ -1,0 +1,117 @@
+"""`loom ps`: the executions of a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from loom.spi.event_store import ExecutionQuery, ExecutionRow
+from loom_cli.cli import Cli
+from loom_cli.errors import Usage
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.options import FlowFilterOption, JsonOption, StoreOption
+from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
+from loom_cli.times import age
+
+app = command_app()
+
+_COLUMNS = (
+    Column("ID"),
+    Column("FLOW", shrink=True),
+    Column("STATUS"),
+    Column("AGE", right=True),
+    Column("WAITS FOR", shrink=True),
+)
+
+
+@app.command()
+def ps(
+    ctx: typer.Context,
+    *,
+    status: Annotated[
+        list[str] | None, typer.Option("--status", metavar="STATUS", help="Only those that are so; may be repeated.")
+    ] = None,
+    flow: FlowFilterOption = None,
+    gates: Annotated[bool, typer.Option("--gates", help="Only those that wait for a person.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")] = 50,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="CURSOR", help="Go on after the last row of an earlier list.")
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> ExitCode:
+    """List executions, the newest first.
+
+    Example: loom ps --status suspended --limit 20
+
+    Example: loom ps --json
+    """
+    cli = Cli.of(ctx)
+    storage = cli.reader(store)
+    query = ExecutionQuery(
+        statuses=_known(status or []), flows=flow or (), with_gates=gates, limit=limit, before=_cursor(before)
+    )
+    rows = cli.run(storage.find(query))
+    if as_json:
+        cli.screen.json([row_json(row) for row in rows])
+    elif rows:
+        cli.screen.table(_COLUMNS, [_cells(row, cli.now_ms(), cli.screen) for row in rows])
+    else:
+        cli.screen.note(f"no executions {'like that ' if query != ExecutionQuery(limit=limit) else ''}in {storage.url}")
+    if len(rows) == limit:
+        cli.screen.note(
+            Styled(f"there may be more: --before {rows[-1].index.started_at}:{rows[-1].execution_id}", "dim")
+        )
+    return ExitCode.DONE
+
+
+def row_json(row: ExecutionRow) -> dict[str, Any]:
+    """Return a row of the index in the shape of docs/reference/json.md."""
+    index = row.index
+    return {
+        "id": row.execution_id,
+        "flow": index.flow,
+        "status": index.status,
+        "started_at": index.started_at,
+        "updated_at": index.updated_at,
+        "wake_at": index.wake_at,
+        "length": row.length,
+        "gates": json.loads(index.gates),
+        "attributes": json.loads(index.attributes),
+        "cursor": f"{index.started_at}:{row.execution_id}",
+    }
+
+
+def _cells(row: ExecutionRow, now_ms: int, screen: Screen) -> Sequence[str | Styled]:
+    index = row.index
+    waits = ", ".join(str(gate["gate"]) for gate in json.loads(index.gates))
+    if not waits and index.wake_at is not None:
+        waits = f"the clock, {age(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
+    return (
+        row.execution_id,
+        index.flow,
+        Styled(index.status.replace("_", " "), STATUS_STYLES.get(index.status, "")),
+        Styled(age(index.started_at, now_ms), "dim"),
+        waits,
+    )
+
+
+def _known(statuses: Sequence[str]) -> Sequence[str]:
+    named = [status.replace("-", "_").replace(" ", "_") for status in statuses]
+    unknown = [status for status in named if status not in STATUS_STYLES]
+    if unknown:
+        raise Usage(f"{unknown[0]!r} is no status", hint=f"one of {', '.join(STATUS_STYLES)}")
+    return named
+
+
+def _cursor(text: str | None) -> tuple[int, str] | None:
+    if text is None:
+        return None
+    started_at, colon, execution_id = text.partition(":")
+    if not (colon and execution_id and started_at.isdecimal()):
+        raise Usage(f"{text!r} is no cursor", hint="take it from the `cursor` of a row, or the note under a list")
+    return int(started_at), execution_id

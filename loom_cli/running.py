@@ -1,0 +1,111 @@
+"""Running a command line, and telling what came of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+from loom_cli.exits import ExitCode, exit_code_of_error
+
+if TYPE_CHECKING:
+    from loom_cli.cli import Cli
+
+_UNEXPECTED_HINT: Final = "Run it again with --debug to see where; this is a fault of Loom's, so please report it."
+
+
+def run(arguments: list[str], cli: Cli | None) -> int:
+    """Run the command line and return its exit status; errors are told on the screen of *cli*."""
+    from loom_cli.cli import Cli
+
+    cli = cli or Cli.of_process()
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    cli.debug, cli.json_errors = "--debug" in options, "--json" in options
+    arguments = [a for at, a in enumerate(arguments) if not (a == "--debug" and at < len(options))]
+    try:
+        try:
+            status = _invoke(arguments, cli)
+        except BrokenPipeError:
+            raise
+        except BaseException as error:  # noqa: BLE001  # the one place where errors become text and a status
+            status = _tell(error, cli)
+        cli.screen.flush()
+    except BrokenPipeError:
+        _leave_quietly()
+        return ExitCode.DONE
+    return int(status)
+
+
+def _invoke(arguments: list[str], cli: Cli) -> int:
+    import typer
+
+    from loom_cli.group import root
+
+    command = root()
+    if os.environ.get("_LOOM_COMPLETE"):
+        command.main(prog_name="loom", obj=cli)  # writes the answer for the shell and exits
+    try:
+        with command.make_context("loom", arguments, obj=cli) as ctx:
+            status = command.invoke(ctx)
+    except typer.Exit as ended:
+        return ended.exit_code
+    return status if isinstance(status, int) else ExitCode.DONE
+
+
+def _tell(error: BaseException, cli: Cli) -> int:
+    """Print what *error* says, and return its status."""
+    import asyncio
+
+    import typer
+    from typer.exceptions import TyperException
+
+    from loom.core.errors import LoomError
+
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else ExitCode.FAILED
+    if cli.debug:
+        cli.screen.err.write("".join(traceback.format_exception(error)))
+    if isinstance(error, LoomError):
+        return _say(cli, error.code, str(error), error.hint, status=exit_code_of_error(error), fields=_fields(error))
+    if isinstance(error, TyperException):
+        return _say(cli, "usage", _sentence(error.format_message()), _usage_hint(error), status=ExitCode.USAGE)
+    if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):
+        return _say(cli, "interrupted", "interrupted", "", status=ExitCode.INTERRUPTED)
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return _say(cli, "unexpected", what, _UNEXPECTED_HINT, status=ExitCode.FAILED)
+
+
+def _say(cli: Cli, code: str, what: str, hint: str, *, status: ExitCode, fields: dict[str, Any] | None = None) -> int:
+    cli.screen.out.flush()
+    if cli.json_errors:
+        cli.screen.error_json(code, what, hint, fields or {})
+    else:
+        cli.screen.error(code, what, hint)
+    return status
+
+
+def _fields(error: BaseException) -> dict[str, Any]:
+    return {name: value for name, value in vars(error).items() if name != "hint" and not name.startswith("_")}
+
+
+def _sentence(message: str) -> str:
+    """Return a message of typer's as ours are: no capital at the start, no stop at the end."""
+    message = message.strip().removesuffix(".")
+    return message[:1].lower() + message[1:] if message[1:2].islower() else message
+
+
+def _usage_hint(error: Any) -> str:
+    ctx = getattr(error, "ctx", None)
+    return f"{ctx.command_path if ctx is not None else 'loom'} --help"
+
+
+def _leave_quietly() -> None:
+    """Nobody reads any more: let nothing be written at exit, where Python would complain about it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            os.dup2(nowhere, stream.fileno())
+        except (AttributeError, OSError, ValueError):  # a stream that is no file
+            continue
+    os.close(nowhere)

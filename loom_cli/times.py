@@ -1,0 +1,67 @@
+"""Times and durations for people. Pure: what now is, the caller says; the zone is the machine's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+_SECOND: Final = 1000
+_UNITS: Final = (("d", 86_400 * _SECOND), ("h", 3_600 * _SECOND), ("m", 60 * _SECOND), ("s", _SECOND))
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def duration(ms: int) -> str:
+    """Return how long *ms* milliseconds are, in two units at most: `240ms`, `4.2s`, `3m 20s`, `2d 4h`."""
+    ms = abs(ms)
+    if ms < _SECOND:
+        return f"{ms}ms"
+    if ms < 10 * _SECOND:
+        return f"{ms // 100 / 10:g}s"
+    at = _unit_of(ms)
+    unit, size = _UNITS[at]
+    whole, rest = divmod(ms, size)
+    smaller = _UNITS[at + 1] if at + 1 < len(_UNITS) else None
+    if smaller is not None and rest >= smaller[1]:
+        return f"{whole}{unit} {rest // smaller[1]}{smaller[0]}"
+    return f"{whole}{unit}"
+
+
+def age(at_ms: int, now_ms: int) -> str:
+    """Return how long ago *at_ms* was, in one unit: `now`, `12s`, `3m`, `2h`, `5d`; `in 3m` for what is to come."""
+    passed = now_ms - at_ms
+    if abs(passed) < _SECOND:
+        return "now"
+    unit, size = _UNITS[_unit_of(abs(passed))]
+    return f"{'' if passed > 0 else 'in '}{abs(passed) // size}{unit}"
+
+
+def moment(at_ms: int, now_ms: int) -> str:
+    """Return when *at_ms* is, as far as *now_ms* leaves it open: `14:03:20`, `2 Dec 14:03`, `2 Dec 2027 14:03`."""
+    at, now = _local(at_ms), _local(now_ms)
+    if at.date() == now.date():
+        return at.strftime("%H:%M:%S")
+    year = f" {at.year}" if at.year != now.year else ""
+    return f"{at.day} {_MONTHS[at.month - 1]}{year} {at.strftime('%H:%M')}"
+
+
+def date_time(at_ms: int) -> str:
+    """Return *at_ms* in full, to the second."""
+    return _local(at_ms).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def time_of_day(at_ms: int) -> str:
+    """Return the time of day of *at_ms*, to the millisecond."""
+    return _local(at_ms).strftime("%H:%M:%S.%f")[:-3]
+
+
+def day(at_ms: int) -> str:
+    """Return the date of *at_ms*."""
+    return _local(at_ms).strftime("%Y-%m-%d")
+
+
+def _unit_of(ms: int) -> int:
+    return next(at for at, (_, size) in enumerate(_UNITS) if ms >= size)
+
+
+def _local(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
