@@ -8,72 +8,79 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 import loom
 from app import DATA, refund_desk
-from ledger import Ledger
+from ledger import Ledger, Transfer
 from loom.core.ids import ExecutionId
 from loom.spi.event_store import Append, EventRecord, ExecutionQuery
 from models import Receipt, Request, Settlement
 from orders import Orders
 
-CLAIM = ExecutionId("C-101")
+RISKY, SMALL, OVER_THE_LIMIT_OF_THE_BANK = map(ExecutionId, ("C-101", "C-128", "C-098"))
 
 
-async def test_money_moves_exactly_once_wherever_the_process_dies(tmp_path: Path) -> None:
-    lived = loom.MemoryStorage()
-    settled = await bring_to_its_end(lived, ledger := Ledger(tmp_path / "lived.db", mail_failures=0))
-    log, [payment] = await lived.read(CLAIM), ledger.transfers()
-    verdicts = []
+@pytest.mark.proves("RNG-13", "RNG-14")
+@pytest.mark.parametrize(
+    ("claim", "verdicts"),
+    [(RISKY, ["retry", "done"]), (SMALL, ["retry", "done"]), (OVER_THE_LIMIT_OF_THE_BANK, ["retry"])],
+)
+async def test_money_moves_exactly_once_wherever_the_process_dies(
+    claim: ExecutionId, verdicts: list[str], tmp_path: Path
+) -> None:
+    lived, ledger = loom.MemoryStorage(), Ledger(tmp_path / "lived.db", mail_failures=0)
+    settled = await bring_to_its_end(claim, lived, ledger)
+    log, payments = await lived.read(claim), ledger.transfers()
+    given = []
 
-    for length, has_paid in crashes(log):
-        ledger = Ledger(tmp_path / f"crash-{length}-{has_paid}.db", mail_failures=0)
+    for length, moved in crashes(log, payments):
+        ledger = Ledger(tmp_path / f"crash-{length}-{len(moved)}.db", mail_failures=0)
         ledger.create()
-        if has_paid:
-            ledger.transfer(payment.claim, payment.account, payment.amount_cents, key=payment.idempotency_key)
+        for made in moved:
+            ledger.transfer(made.claim, made.account, made.amount_cents, key=made.idempotency_key)
+        storage = await prefix_of(lived, claim, length)
 
-        again = await bring_to_its_end(storage := await prefix_of(lived, length), ledger)
-
-        assert again == settled
-        assert ledger.transfers() == [payment], f"after a crash behind event {length - 1}"
-        verdicts += [verdict for event in await storage.read(CLAIM) if (verdict := verdict_in(event))]
-    assert verdicts == ["retry", "done"]
+        assert await bring_to_its_end(claim, storage, ledger) == settled
+        assert ledger.transfers() == payments, f"after a crash behind event {length - 1}"
+        given += [verdict for event in await storage.read(claim) if (verdict := verdict_in(event))]
+    assert given == verdicts
 
 
-def crashes(log: Sequence[EventRecord]) -> Iterator[tuple[int, bool]]:
-    """Yield how much of *log* a crash may leave behind, and whether the money may have moved by then."""
+def crashes(log: Sequence[EventRecord], payments: list[Transfer]) -> Iterator[tuple[int, list[Transfer]]]:
+    """Yield how much of *log* a crash may leave behind, and what money may have moved by then."""
     asked = next(event.sequence for event in log if event.type == "STEP_STARTED" and b'"id":"pay"' in event.payload)
-    for length in range(1, len(log)):
-        if length <= asked + 1:
-            yield length, False
-        if length > asked:
-            yield length, True
+    for length in range(1, asked + 2):
+        yield length, []
+    for length in range(asked + 1 if payments else asked + 2, len(log)):
+        yield length, payments
 
 
-async def prefix_of(lived: loom.MemoryStorage, length: int) -> loom.MemoryStorage:
-    """Return a store with the first *length* events of the run that *lived* has."""
-    storage, events = loom.MemoryStorage(), await lived.read(CLAIM, stop=length)
+async def prefix_of(lived: loom.MemoryStorage, claim: ExecutionId, length: int) -> loom.MemoryStorage:
+    """Return a store with the first *length* events of *claim* that *lived* has."""
+    storage, events = loom.MemoryStorage(), await lived.read(claim, stop=length)
     [row] = await lived.find(ExecutionQuery())
-    item = Append(execution_id=CLAIM, incarnation=None, expected=0, append_id="copy", events=events, index=row.index)
+    item = Append(execution_id=claim, incarnation=None, expected=0, append_id="copy", events=events, index=row.index)
     await storage.append([item])
     return storage
 
 
-async def bring_to_its_end(storage: loom.MemoryStorage, ledger: Ledger) -> Settlement:
+async def bring_to_its_end(claim: ExecutionId, storage: loom.MemoryStorage, ledger: Ledger) -> Settlement:
     """Start or resume the run, say yes to the claim, and decide a payment in doubt by what the ledger says."""
     async with refund_desk(Orders(DATA), ledger, storage=storage) as app:
-        runtime, known = app.runtime, await storage.head(CLAIM)
+        runtime, known = app.runtime, await storage.head(claim)
         outcome: loom.Outcome[Settlement] = await (
-            runtime.resume(CLAIM) if known else runtime.start("refund", Request(CLAIM), id=CLAIM)
+            runtime.resume(claim) if known else runtime.start("refund", Request(claim), id=claim)
         )
         if outcome.status == "suspended":
-            outcome = await runtime.resume(CLAIM, answer={"approved": True})
+            outcome = await runtime.resume(claim, answer={"approved": True})
         if outcome.status == "in_doubt":
-            made = ledger.transfers(CLAIM)
+            made = ledger.transfers(claim)
             if made:
                 receipt = Receipt(made[0].reference, made[0].amount_cents)
-                outcome = await runtime.resolve(CLAIM, "pay", "done", value=receipt)
+                outcome = await runtime.resolve(claim, "pay", "done", value=receipt)
             else:
-                outcome = await runtime.resolve(CLAIM, "pay", "retry")
+                outcome = await runtime.resolve(claim, "pay", "retry")
         return outcome.result()
 
 
