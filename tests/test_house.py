@@ -18,7 +18,29 @@ from tests.house import ROOT, Source, sources
 Rule = Callable[[Source], Iterable[str]]
 
 KERNEL_ROOMS: Final = ("loom/core", "loom/spi", "loom/kernel", "loom/rings")
-IMPURE_KERNEL: Final = frozenset({"context", "drive", "effects", "journal", "runtime", "threads"})
+IMPURE_KERNEL: Final = frozenset(
+    {
+        "asking",
+        "calls",
+        "context",
+        "delivery",
+        "drive",
+        "driver",
+        "reading",
+        "effects",
+        "flights",
+        "gates",
+        "journal",
+        "records",
+        "requests",
+        "runtime",
+        "scopes",
+        "steps",
+        "threads",
+        "timers",
+        "unwinding",
+    }
+)
 """The kernel modules that wait for a store, a step, a thread or an answer. All others are pure: a replay may call them."""
 
 HEAVY: Final = frozenset({"aiosqlite", "jinja2", "pydantic", "rich", "textual", "typer", "watchfiles"})

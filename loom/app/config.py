@@ -14,7 +14,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
 from loom.core.step import Step
 from loom.kernel.effects import EffectRuntime, Middleware
-from loom.kernel.runtime import WorkflowRuntime
+from loom.kernel.runtime import RuntimeOptions, WorkflowRuntime
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import Storage
 from loom.spi.memory import MemoryStorage
@@ -90,20 +90,14 @@ def define_config(
     for line in manifest_warnings(manifest or (), registry):
         warn(line)
     held = Resources(resources or {})
-    runtime = WorkflowRuntime(
-        storage or MemoryStorage(),
-        flows=registry.flows,
-        tools=registry.tools,
-        effects=EffectRuntime(middleware),
-        clock=clock,
-        entropy=entropy,
-        resources=held.get,
-        write_behind=write_behind,
-        on_event=on_event,
-        on_durable_event=on_durable_event,
-        on_stream=on_stream,
-        grace_s=grace_s,
-    )
+    options: RuntimeOptions = {"effects": EffectRuntime(middleware), "resources": held.get}
+    options |= {"write_behind": write_behind, "grace_s": grace_s}
+    options |= {"on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
+    if clock is not None:
+        options["clock"] = clock
+    if entropy is not None:
+        options["entropy"] = entropy
+    runtime = WorkflowRuntime(storage or MemoryStorage(), flows=registry.flows, tools=registry.tools, **options)
     return LoomApp(runtime=runtime, registry=registry, resources=held)
 
 

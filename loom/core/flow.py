@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import FlowId, declared_name
-from loom.core.missing import MISSING as MISSING
+from loom.core.missing import MISSING
 
 if TYPE_CHECKING:
     from loom.kernel.context import Context

@@ -26,8 +26,11 @@ class Settled(NamedTuple):
 
 
 class Attempts(NamedTuple):
-    """How an open step stands: attempts that failed so far, when the next may begin (ms since the epoch), whether one
-    may be in flight, the event that put it in doubt while it is, and the last failure."""
+    """How an open step stands.
+
+    How many attempts failed so far, when the next may begin (ms since the epoch), whether one may be in flight, the
+    event that put it in doubt while it is, and the last failure.
+    """
 
     failed: int = 0
     due_at: int = 0
@@ -63,9 +66,9 @@ class RunFacts(NamedTuple):
 class ExecutionState(NamedTuple):
     """Where an execution stands after its first `length` events.
 
-    *open* are the syscalls asked and not settled, by the sequence of their start; *settled* the others, newest
-    outcome first; *attempts* what is known of open steps beyond their start; *gates* the open syscalls that wait for
-    a person (gates and effects in doubt); *cuts* the scopes that were cut, by the start of the scope.
+     *open* are the syscalls asked and not settled, by the sequence of their start; *settled* the others, newest
+    outcome first; *attempts* what is known of open steps beyond their start; *gates* the open syscalls that wait
+    for a person (gates and effects in doubt); *cuts* the scopes that were cut, by the start of the scope.
     """
 
     execution_id: ExecutionId

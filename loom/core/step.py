@@ -127,7 +127,7 @@ def _declare(fn: Callable[..., Any], *, id: str | None, is_tool: bool, **options
         raise InvalidDeclaration(
             f"{fn.__qualname__} is a generator", hint="A step returns one value; use ctx.stream for pieces."
         )
-    name = declared_name("tool" if is_tool else "step", id or getattr(fn, "__name__", type(fn).__name__))
+    name = declared_name("tool" if is_tool else "step", id or str(getattr(fn, "__name__", type(fn).__name__)))
     signature = inspect.signature(fn)
     takes_context = _takes_context(fn, signature)
     if takes_context:

@@ -30,8 +30,8 @@ from pathlib import PurePath
 from types import FunctionType, GenericAlias, MappingProxyType, MethodType, ModuleType, NoneType, UnionType
 from typing import Any, Final, Literal, TypeAlias
 
-from loom.values.canonical import digest
 from loom.fingerprint.normal_form import Reference, Unreadable, Word, body_words, constant, decorators_words, tree_of
+from loom.values.canonical import digest
 from loom.values.shapes import shape_of
 
 RULES: Final = "1"

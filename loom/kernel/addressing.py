@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from loom.core.state import ExecutionState
+from loom.core.views import OpenGate, open_gates
 from loom.kernel.errors import AmbiguousGate, ApprovalMismatch, GateNotOpen, NotInDoubt
-from loom.kernel.views import OpenGate, open_gates
 
 
 def gate_meant(state: ExecutionState, address: str | None, *, shown: str | None = None) -> OpenGate:

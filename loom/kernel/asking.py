@@ -73,8 +73,8 @@ class Asking:
         if first.outcome is None:
             follower: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
             first.followers.append(follower)
-            await follower
-        assert first.outcome is not None
+            event = await follower
+            return self._revived(first, event)
         return self._revived(first, first.outcome)
 
     def settle(self, call: Call, event: Event) -> Event:
@@ -89,7 +89,8 @@ class Asking:
 
     async def _refuse(self, branch: Branch) -> None:
         if self._drive.unwinding.is_exhausted:
-            await asyncio.get_running_loop().create_future()  # never: the body is abandoned here
+            never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            await never  # the body is abandoned here
         self.enter(branch)
 
     def _ask(self, call: Call) -> None:
@@ -141,7 +142,7 @@ class Asking:
     def _cancelled(self, call: Call) -> BaseException:
         drive = self._drive
         if call.future is not None:
-            drive.delivery.move(call)
+            _ = drive.delivery.move(call)
         if drive.ending is None and call.branch.cut:
             return BranchCut()
         drive.stop(UnrecordedCancellation(syscall=call.id, where=call.branch.where()))

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loom.core.envelope import EventEnvelope
+from loom.core.identity import Tag, escape
 from loom.core.json import JsonObject
-from loom.kernel.identity import Tag, escape
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -63,24 +63,6 @@ class Syscall(Protocol):
 class Branch:
     """One strand of a flow. *prefix* is the path text of its syscalls, *at* the time it has seen last (ms)."""
 
-    __slots__ = (
-        "at",
-        "counters",
-        "cut",
-        "draws",
-        "ended",
-        "last_id",
-        "named",
-        "ordinal",
-        "parent",
-        "path",
-        "prefix",
-        "served",
-        "standing",
-        "task",
-        "waiting",
-    )
-
     def __init__(self, path: tuple[tuple[str, str], ...], prefix: str, *, parent: Branch | None, at: int) -> None:
         self.path, self.prefix, self.parent, self.at = path, prefix, parent, at
         self.task: asyncio.Task[Any] | None = None
@@ -115,23 +97,9 @@ class Branch:
 class Call:
     """One syscall of one branch. *future* is set while the body waits for its outcome."""
 
-    __slots__ = (
-        "branch",
-        "context",
-        "digest",
-        "followers",
-        "future",
-        "id",
-        "ordinal",
-        "outcome",
-        "own",
-        "settled",
-        "start",
-        "syscall",
-    )
-
-    def __init__(self, branch: Branch, syscall: Syscall, id: str, ordinal: int, digest: str) -> None:
-        self.branch, self.syscall, self.id, self.ordinal, self.digest = branch, syscall, id, ordinal, digest
+    def __init__(self, branch: Branch, syscall: Syscall, id: str, digest: str) -> None:
+        self.branch, self.syscall, self.id, self.digest = branch, syscall, id, digest
+        self.ordinal = branch.next_ordinal()
         self.start: Event | None = None
         self.future: asyncio.Future[Event] | None = None
         self.own = self.settled = False

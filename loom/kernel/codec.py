@@ -48,22 +48,23 @@ def decode_events(execution_id: ExecutionId, records: Iterable[EventRecord]) -> 
     events: list[EventEnvelope[Any]] = []
     add, loads, types, new = events.append, orjson.loads, EVENTS, EventEnvelope
     for sequence, type_, at, payload, metadata in records:
-        try:
-            fields = loads(payload)
-            about = loads(metadata) if metadata else NO_METADATA
-            row = types.get(type_)
-            if row is None or about is not NO_METADATA:
-                add(_unusual(execution_id, EventRecord(sequence, type_, at, payload, metadata), fields, about))
-            else:
-                add(new(execution_id, sequence, type_, at, row.payload(**fields), NO_METADATA))
-        except TypeError:
-            add(_unusual(execution_id, EventRecord(sequence, type_, at, payload, metadata), fields, about))
-        except ValueError as error:
-            raise LogCorrupt(execution_id=execution_id, sequence=sequence, why=str(error)) from error
+        row = types.get(type_)
+        if row is not None and not metadata:
+            try:
+                add(new(execution_id, sequence, type_, at, row.payload(**loads(payload)), NO_METADATA))
+                continue
+            except (TypeError, ValueError):
+                pass  # looked at more closely below
+        add(_unusual(execution_id, EventRecord(sequence, type_, at, payload, metadata)))
     return events
 
 
-def _unusual(execution_id: ExecutionId, record: EventRecord, fields: Any, about: Mapping[str, Any]) -> Any:
+def _unusual(execution_id: ExecutionId, record: EventRecord) -> EventEnvelope[Any]:
+    try:
+        fields: Any = orjson.loads(record.payload)
+        about: Mapping[str, Any] = orjson.loads(record.metadata) if record.metadata else NO_METADATA
+    except ValueError as error:
+        raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why=str(error)) from error
     row = EVENTS.get(record.type)
     payload_type: Any = row.payload if row else UserEvent if record.type.startswith(USER_PREFIX) else None
     newer = row is not None and about.get("v", 1) > row.version

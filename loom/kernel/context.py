@@ -8,29 +8,30 @@ the flow stops the drive, since its place would be left to chance.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-import sys
 import uuid as uuid_module
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, overload
 
+from loom import values
+from loom.core.derived import derived_uuid, fraction
 from loom.core.errors import InvalidDeclaration, InvalidId
+from loom.core.identity import Tag
+from loom.core.ids import ID_LENGTH_MAX
 from loom.core.missing import MISSING
 from loom.core.step import Step
-from loom import values
-from loom.kernel.binding import Binding, binding_of, binding_of_function
 from loom.kernel.calls import Branch, Call, DriveEnding, Syscall, place_of_frame
-from loom.kernel.derived import derived_uuid, fraction
 from loom.kernel.errors import ForeignTask, StepIdReused, UnknownFlow
 from loom.kernel.fold import USER_PREFIX
 from loom.kernel.gates import GateSyscall, TimerSyscall
-from loom.kernel.identity import Tag
 from loom.kernel.inline import inline_step
 from loom.kernel.records import DecisionSyscall, EmitSyscall, StreamSyscall
 from loom.kernel.scopes import ScopeSyscall
 from loom.kernel.steps import StepSyscall
+from loom.values.binding import Binding, binding_of, binding_of_function
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -44,6 +45,9 @@ T3 = TypeVar("T3")
 T4 = TypeVar("T4")
 
 KERNEL_ABI: Final = "1.0.0"
+
+Body: TypeAlias = Callable[["Context"], Awaitable[T]]
+"""A branch of `parallel`: an async function of the context."""
 
 
 class Context:
@@ -82,13 +86,13 @@ class Context:
         """
         branch = self._enter("run")
         if isinstance(step, Step):
-            return self._step(branch, step, binding_of(step), args, kwargs)
-        if not isinstance(step, str) or not args or not callable(args[0]):
+            return self._step(branch, step, binding_of(step), (args, kwargs))
+        if not args or not callable(args[0]):
             raise TypeError("ctx.run takes a step and its arguments, or a label, a function and its arguments")
         inline = inline_step(step, args[0])
         if isinstance(args[0], Step):
-            return self._step(branch, inline, binding_of(args[0]), args[1:], kwargs)
-        return self._step(branch, inline, binding_of_function(args[0]), args[1:], kwargs)
+            return self._step(branch, inline, binding_of(args[0]), (args[1:], kwargs))
+        return self._step(branch, inline, binding_of_function(args[0]), (args[1:], kwargs))
 
     def execute(
         self, tool_id: str, arguments: Mapping[str, Any] | None = None, /, *, id: str | None = None
@@ -108,12 +112,12 @@ class Context:
             raise UnknownFlow(kind="tool", name=tool_id, known=sorted(self._tools))
         binding = binding_of(step)
         kwargs = binding.validated(dict(arguments or {}))
-        return self._step(branch, step if id is None else step.named(id), binding, (), kwargs)
+        return self._step(branch, step if id is None else step.named(id), binding, ((), kwargs))
 
     def _step(
-        self, branch: Branch, step: Step[Any, Any], binding: Binding, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, branch: Branch, step: Step[Any, Any], binding: Binding, arguments: tuple[tuple[Any, ...], dict[str, Any]]
     ) -> Coroutine[Any, Any, Any]:
-        encoded, digest = binding.encode(args, kwargs)
+        encoded, digest = binding.encode(*arguments)
         naming = step.naming
         if naming.kind == "occurrence":
             text = branch.mint(step.id)
@@ -150,42 +154,21 @@ class Context:
     # -- branches ------------------------------------------------------------------------------------------------
 
     @overload
-    def parallel(
-        self, a: Callable[[Context], Awaitable[T1]], /, *, name: str = ...
-    ) -> Coroutine[Any, Any, tuple[T1]]: ...
+    def parallel(self, a: Body[T1], /, *, name: str = ...) -> Coroutine[Any, Any, tuple[T1]]: ...
+    @overload
+    def parallel(self, a: Body[T1], b: Body[T2], /, *, name: str = ...) -> Coroutine[Any, Any, tuple[T1, T2]]: ...
     @overload
     def parallel(
-        self, a: Callable[[Context], Awaitable[T1]], b: Callable[[Context], Awaitable[T2]], /, *, name: str = ...
-    ) -> Coroutine[Any, Any, tuple[T1, T2]]: ...
-    @overload
-    def parallel(
-        self,
-        a: Callable[[Context], Awaitable[T1]],
-        b: Callable[[Context], Awaitable[T2]],
-        c: Callable[[Context], Awaitable[T3]],
-        /,
-        *,
-        name: str = ...,
+        self, a: Body[T1], b: Body[T2], c: Body[T3], /, *, name: str = ...
     ) -> Coroutine[Any, Any, tuple[T1, T2, T3]]: ...
     @overload
     def parallel(
-        self,
-        a: Callable[[Context], Awaitable[T1]],
-        b: Callable[[Context], Awaitable[T2]],
-        c: Callable[[Context], Awaitable[T3]],
-        d: Callable[[Context], Awaitable[T4]],
-        /,
-        *,
-        name: str = ...,
+        self, a: Body[T1], b: Body[T2], c: Body[T3], d: Body[T4], /, *, name: str = ...
     ) -> Coroutine[Any, Any, tuple[T1, T2, T3, T4]]: ...
     @overload
-    def parallel(
-        self, *branches: Callable[[Context], Awaitable[T]], name: str = ...
-    ) -> Coroutine[Any, Any, tuple[T, ...]]: ...
+    def parallel(self, *branches: Body[T], name: str = ...) -> Coroutine[Any, Any, tuple[T, ...]]: ...
     @overload
-    def parallel(
-        self, branches: Mapping[str, Callable[[Context], Awaitable[T]]], /, *, name: str = ...
-    ) -> Coroutine[Any, Any, dict[str, T]]: ...
+    def parallel(self, branches: Mapping[str, Body[T]], /, *, name: str = ...) -> Coroutine[Any, Any, dict[str, T]]: ...
     def parallel(self, *branches: Any, name: str = "parallel") -> Coroutine[Any, Any, Any]:
         """Run branches side by side, each an `async def branch(ctx)`, and return their results in the order given.
 
@@ -370,7 +353,7 @@ class Context:
             task = None
         branch = drive.delivery.branches.get(task) if task is not None else None
         if branch is None:
-            where = place_of_frame(sys._getframe(1))
+            where = place_of_frame(inspect.currentframe())
             about = task.get_name() if task is not None else "a thread"
             if drive.ending is not None:
                 raise DriveEnding
@@ -382,7 +365,7 @@ class Context:
 
     def _call(self, branch: Branch, syscall: Syscall, text: str, digest: str) -> Call:
         branch.last_id, branch.draws = text, 0
-        return Call(branch, syscall, text, branch.next_ordinal(), digest)
+        return Call(branch, syscall, text, digest)
 
     def _stop(self, error: StepIdReused) -> None:
         self._drive.stop(error)
@@ -390,8 +373,8 @@ class Context:
 
 
 def _word(kind: str, text: str) -> None:
-    if not isinstance(text, str) or not text or len(text) > 200:
-        raise InvalidId(kind=kind, text=str(text))
+    if not text or len(text) > ID_LENGTH_MAX:
+        raise InvalidId(kind=kind, text=text)
 
 
 def _milliseconds(duration: timedelta) -> int:

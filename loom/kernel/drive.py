@@ -24,7 +24,6 @@ from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 from loom.kernel.delivery import Delivery
 from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import DriveInterrupted, UnrecordedCancellation
-from loom.kernel.failing import record_of
 from loom.kernel.flights import Flights
 from loom.kernel.journal import Journal
 from loom.kernel.replay import Recorded, start_of
@@ -35,6 +34,7 @@ from loom.kernel.unwinding import Unwinding
 from loom.spi.clock import Clock
 from loom.spi.event_store import Request, RequestLane
 from loom.values import NotSerializable
+from loom.values.failing import record_of
 
 Ending = Literal["park", "stop", "done"]
 STRAY_WAIT_S: Final = 10.0

@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from loom.core.failures import TypedFailure
-from loom.core.json import JsonObject
 from loom.core.step import Step, StepContext
-from loom.kernel.threads import DaemonThreads
+from loom.spi.threads import DaemonThreads
 
 
 class EffectContext(NamedTuple):
@@ -48,7 +47,9 @@ class EffectRuntime:
         named = [getattr(m, "__qualname__", type(m).__qualname__) for m in self.middleware]
         return ["retry", *named]
 
-    async def invoke(self, step: Step[Any, Any], context: StepContext, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    async def invoke(
+        self, step: Step[Any, Any], context: StepContext | None, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
         """Run one attempt and return what the function returns. *context* is None only where nothing looks at it.
 
         Raises:
@@ -98,8 +99,9 @@ def _link(middleware: Middleware, about: EffectContext, after: Next, kwargs: dic
 
 
 async def _bounded(work: Awaitable[Any], timeout: timedelta) -> Any:
+    bound = asyncio.timeout(timeout.total_seconds())
     try:
-        async with asyncio.timeout(timeout.total_seconds()) as bound:
+        async with bound:
             return await work
     except TimeoutError as error:
         if bound.expired():
@@ -108,7 +110,7 @@ async def _bounded(work: Awaitable[Any], timeout: timedelta) -> Any:
 
 
 def next_attempt(
-    step: Step[Any, Any], error: BaseException, record: JsonObject, attempt: int, fraction: float
+    step: Step[Any, Any], error: BaseException, attempt: int, *, is_declared: bool, fraction: float
 ) -> int | None:
     """Return the rest in ms before the attempt after number *attempt*, None when the failure is final.
 
@@ -118,7 +120,7 @@ def next_attempt(
     if attempt >= retry.attempts:
         return None
     listed = isinstance(error, retry.on)
-    declared = record.get("channel") is not None or isinstance(error, TypedFailure)
+    declared = is_declared or isinstance(error, TypedFailure)
     if not listed and (retry.on or declared or not step.idempotent):
         return None
     return retry.delay_ms(attempt, fraction)

@@ -52,8 +52,11 @@ class ExecutionFailed(NamedTuple):
 
 
 class ExecutionRetried(NamedTuple):
-    """A failed run was opened again. *void* are starts that are as if never asked, *reopened* starts whose outcome
-    is void and that are tried again under their old key (kernel rule 8.1)."""
+    """A failed run was opened again.
+
+    *void* are starts that are as if never asked, *reopened* starts whose outcome is void and that are tried again
+    under their old key (kernel rule 8.1).
+    """
 
     generation: int
     void: list[int]
@@ -76,8 +79,11 @@ class ExecutionDiverged(NamedTuple):
 
 
 class StepStarted(NamedTuple):
-    """A step was asked with *args* (by name). *tool* is its declared id where the identity does not say it; *once*
-    marks a step that is not idempotent, *gen* the generation after retries of the run."""
+    """A step was asked with *args* (by name).
+
+    *tool* is its declared id where the identity does not say it; *once* marks a step that is not idempotent,
+    *gen* the generation after retries of the run.
+    """
 
     id: str
     ordinal: int
@@ -127,8 +133,10 @@ class EffectIndoubt(NamedTuple):
 
 
 class EffectResolved(NamedTuple):
-    """A person decided an effect in doubt: it was *done* (with *result*), *failed* (with *failure*), or is to
-    *retry* under the same key."""
+    """A person decided an effect in doubt.
+
+    It was *done* (with *result*), *failed* (with *failure*), or is to *retry* under the same key.
+    """
 
     start: int
     verdict: Verdict
@@ -137,8 +145,11 @@ class EffectResolved(NamedTuple):
 
 
 class GateOpened(NamedTuple):
-    """The run waits for an answer at *label*. *schema* is the JSON Schema of the answer, *show* what is shown,
-    *shown* its digest, *key* what outside systems match, *due_at* when it times out (ms since the epoch)."""
+    """The run waits for an answer at *label*.
+
+    *schema* is the JSON Schema of the answer, *show* what is shown, *shown* its digest, *key* what outside
+    systems match, *due_at* when it times out (ms since the epoch).
+    """
 
     id: str
     ordinal: int
@@ -202,7 +213,8 @@ class ScopeCut(NamedTuple):
 class DecisionRecorded(NamedTuple):
     """A non-deterministic choice: what, from what (*candidates*), by which *policy*, with what *propensity*.
 
-    A chooser that raised has *failure* instead of *choice*."""
+    A chooser that raised has *failure* instead of *choice*.
+    """
 
     id: str
     ordinal: int

@@ -32,7 +32,7 @@ class Flights:
         result, error = None, None
         try:
             result = await work
-        except BaseException as raised:  # whatever an effect raises is told to who records it
+        except BaseException as raised:  # noqa: BLE001  # whatever an effect raises is told to who records it
             error = raised
         if call in self._tasks and self._tasks[call] is asyncio.current_task():
             del self._tasks[call]

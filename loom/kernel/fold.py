@@ -194,8 +194,10 @@ def _scope_cut(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 class EventType(NamedTuple):
-    """One row of the table: a type's payload, what it means, its payload's version, and whether it may follow
-    a terminal event."""
+    """One row of the table.
+
+    A type's payload, what it means, its payload's version, and whether it may follow a terminal event.
+    """
 
     name: str
     payload: type[Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from loom import values
 from loom.core.failures import GateTimedOut
 from loom.core.json import JsonObject
 from loom.kernel import facts as f
-from loom import values
 from loom.kernel.calls import Call, Event
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ class GateSyscall:
     """A gate at *label*: *show* is encoded, *expects* the annotation of the answer, *timeout_ms* from opening."""
 
     starts = "GATE_OPENED"
-
-    __slots__ = ("codec", "expects", "key", "label", "show", "timeout_ms")
 
     def __init__(self, label: str, *, show: Any, expects: Any, timeout_ms: int | None, key: str | None) -> None:
         self.label, self.show, self.expects = label, show, expects
@@ -74,8 +72,6 @@ class TimerSyscall:
     """A sleep of *delay_ms* from when it is first asked, or until *due_at* (ms since the epoch)."""
 
     starts = "TIMER_SET"
-
-    __slots__ = ("delay_ms", "due_at")
 
     def __init__(self, *, delay_ms: int = 0, due_at: int | None = None) -> None:
         self.delay_ms, self.due_at = delay_ms, due_at

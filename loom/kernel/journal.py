@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,15 +19,17 @@ from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import LoomError
 from loom.core.ids import Incarnation
 from loom.core.state import ExecutionState
+from loom.core.views import gate_rows
 from loom.kernel.codec import encode_event
 from loom.kernel.errors import SequenceConflict
 from loom.kernel.fold import evolve
-from loom.kernel.views import gate_rows
 from loom.spi.clock import Clock
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, Appended, AppendResult, Conflict, EventRecord, EventStore, IndexRow
 
 Event = EventEnvelope[Any]
+
+_log = logging.getLogger("loom.kernel")
 
 QUEUE_EVENTS_MAX: Final = 10_000
 QUEUE_BYTES_MAX: Final = 16 << 20
@@ -70,7 +73,10 @@ class Writer:
         self._bytes += size
         self._ready[journal] = None
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._drain(), name="loom-writer")
+            # Begin two turns from now: by then the body has seen the outcome just committed, and what it asks next
+            # goes into the same transaction.
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._drain(), name="loom-writer")
 
     @property
     def is_full(self) -> bool:
@@ -86,6 +92,7 @@ class Writer:
 
     async def _drain(self) -> None:
         try:
+            await asyncio.sleep(0)
             while self._ready:
                 journals, self._ready = list(self._ready), {}
                 await self._write(journals)
@@ -99,17 +106,25 @@ class Writer:
         taken = [(journal, journal.take()) for journal in journals if journal.error is None]
         self._events = self._bytes = 0
         for future in self._room:
-            future.done() or future.set_result(None)
+            _resolve(future, None)
         self._room.clear()
         items = [item for _, item in taken]
         try:
             results = await self._append(items)
         except LoomError as error:
-            for journal, _ in taken:
-                journal.lost(error)
+            self._lose(taken, error)
+            return
+        except Exception as error:  # noqa: BLE001  # a store that breaks its contract must not leave runs waiting
+            broken = StoreUnavailable(f"the store raised {type(error).__name__}: {error}", store="store")
+            broken.__cause__ = error
+            self._lose(taken, broken)
             return
         for (journal, item), result in zip(taken, results, strict=True):
             journal.written(item, result)
+
+    def _lose(self, taken: Sequence[tuple[Journal, Append]], error: LoomError) -> None:
+        for journal, _ in taken:
+            journal.lost(error)
 
     async def _append(self, items: Sequence[Append]) -> Sequence[AppendResult]:
         for attempt in range(1, TRIES_MAX + 1):
@@ -134,14 +149,14 @@ class Journal:
         token: str,
         incarnation: Incarnation | None = None,
         on_event: Callable[[Event], None] | None = None,
-        on_durable_event: Callable[[Event], None] | None = None,
+        listeners: Sequence[Callable[[Event], None]] = (),
     ) -> None:
         self.state, self.incarnation = state, incarnation
         self.durable = state.length
         self.error: LoomError | None = None
         self.on_error: Callable[[LoomError], None] | None = None
         self._writer, self._clock, self._token = writer, clock, token
-        self._on_event, self._on_durable = on_event, on_durable_event
+        self._on_event, self._listeners = on_event, listeners
         self._ready: list[tuple[EventRecord, Event]] = []
         self._taken: list[tuple[EventRecord, Event]] = []
         self._consumes: list[int] = []
@@ -174,7 +189,7 @@ class Journal:
             self._acted_on = event.sequence + 1
         self._writer.enqueue(self, 1, len(record.payload))
         if self._on_event is not None:
-            self._on_event(event)
+            _tell(self._on_event, event)
         return event
 
     def _event(self, type_: str, payload: Any, metadata: Mapping[str, Any]) -> Event:
@@ -263,18 +278,17 @@ class Journal:
             event, self.state, future = self._park_taken
             self._park_taken = None
             events.append(event)
-            future.done() or future.set_result(True)
+            _resolve(future, True)
         self._taken = []
         self._tell(events)
         while self._waiters and self._waiters[0][0] <= self.durable:
-            future_done = heapq.heappop(self._waiters)[2]
-            future_done.done() or future_done.set_result(None)
+            _resolve(heapq.heappop(self._waiters)[2], None)
 
     def _refused(self, item: Append) -> None:
         assert self._park_taken is not None
         future = self._park_taken[2]
         self._park_taken = None
-        future.done() or future.set_result(False)
+        _resolve(future, False)
         self._ready = self._taken + self._ready
         self._consumes = [*item.consumes, *self._consumes]
         self._taken = []
@@ -282,9 +296,9 @@ class Journal:
             self._writer.enqueue(self, len(self._ready), 0)
 
     def _tell(self, events: Sequence[Event]) -> None:
-        if self._on_durable is not None:
+        for listener in self._listeners:
             for event in events:
-                self._on_durable(event)
+                _tell(listener, event)
 
     def lost(self, error: LoomError) -> None:
         """Make *error* final: nothing after the failed write is ever written."""
@@ -299,7 +313,8 @@ class Journal:
                 park[2].set_exception(error)
         self._park = self._park_taken = None
         for future in waiting:
-            future.done() or future.set_exception(error)
+            if not future.done():
+                future.set_exception(error)
         if self.on_error is not None:
             self.on_error(error)
 
@@ -316,3 +331,15 @@ class Journal:
             gates=self._gates[1],
             attributes=orjson.dumps(facts.attributes).decode() if facts.attributes else "{}",
         )
+
+
+def _tell(callback: Callable[[Event], None], event: Event) -> None:
+    try:
+        callback(event)
+    except Exception:  # noqa: BLE001  # who listens is arbitrary code, and must not be able to stop a run
+        _log.exception("a listener of %s failed at %s", event.execution_id, event.type)
+
+
+def _resolve(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():  # its waiter may have been cancelled
+        future.set_result(value)

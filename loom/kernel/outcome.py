@@ -8,9 +8,9 @@ from typing import Any, Generic, Literal, TypeVar
 from loom.core.failures import FailureRecord
 from loom.core.ids import ExecutionId
 from loom.core.state import ExecutionState
+from loom.core.views import OpenGate, open_gates
 from loom.kernel.errors import ExecutionTerminated
-from loom.kernel.failing import failure_from
-from loom.kernel.views import OpenGate, open_gates
+from loom.values.failing import failure_from
 
 T = TypeVar("T")
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from loom import values
 from loom.core.failures import DecisionFailed
 from loom.core.json import JsonObject
 from loom.kernel import facts as f
-from loom import values
 from loom.kernel.calls import Call, Event
-from loom.kernel.failing import failure_from, record_of
 from loom.kernel.flights import Landed
+from loom.values.failing import failure_from, record_of
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What a chooser returns when it knows more than the choice: by which *policy* it chose, with what
-    *propensity* (the probability of this choice, for off-policy evaluation), from what *context*."""
+    """What a chooser returns when it knows more than the choice.
+
+    By which *policy* it chose, with what *propensity* (the probability of this choice, for off-policy evaluation),
+    from what *context*.
+    """
 
     value: Any
     policy: Any = None
@@ -34,8 +37,6 @@ class DecisionSyscall:
     """Runs *chooser* once and records what it chose; *candidates* are encoded."""
 
     starts = "DECISION_RECORDED"
-
-    __slots__ = ("candidates", "chooser", "policy", "raw")
 
     def __init__(self, chooser: Callable[..., Any], raw: Any, candidates: Any, policy: Any) -> None:
         self.chooser, self.raw, self.candidates, self.policy = chooser, raw, candidates, policy
@@ -91,8 +92,6 @@ class StreamSyscall:
 
     starts = "STREAM_SETTLED"
 
-    __slots__ = ("label", "source")
-
     def __init__(self, label: str, source: AsyncIterable[Any]) -> None:
         self.label, self.source = label, source
 
@@ -137,8 +136,6 @@ class StreamSyscall:
 
 class EmitSyscall:
     """Appends an event of the author's own type, once; *data* is encoded."""
-
-    __slots__ = ("data", "starts")
 
     def __init__(self, type_: str, data: Any) -> None:
         self.starts, self.data = type_, data

@@ -42,7 +42,7 @@ class Recorded:
         self._code_changed = code_changed
         self._places: dict[str, dict[int, Record]] = {}
         self.outcomes: deque[Event] = deque()
-        self.cuts = {start for start in state.cuts}
+        self.cuts = set(state.cuts)
         self.differences: list[JsonObject] = []
         for settled in reversed(list(state.settled)):
             self._add(settled.start, settled.outcome)

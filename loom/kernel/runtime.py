@@ -1,8 +1,8 @@
-"""The runtime: the verbs that start, resume, retry and answer executions, and the drives that carry them out.
+"""The runtime: the verbs that start, resume, retry and answer executions.
 
-A verb decides with a pure function (addressing.py, retrying.py), writes what it decided as a request or an event, and drives
-the run unless somebody else does. What a verb returns is an `Outcome`: completed, failed, suspended and in doubt are ordinary
-values. One runtime may serve several event loops one after the other; it holds nothing of a loop that has ended.
+A verb decides with a pure function (addressing.py, retrying.py), writes what it decided as a request or an event, and has
+the run driven unless somebody else drives it (driver.py). What it returns is an `Outcome`: completed, failed, suspended and
+in doubt are ordinary values.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import difflib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, ParamSpec, TypeVar, overload
+from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
-import orjson
-
+from loom import values
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, execution_id
@@ -23,41 +22,55 @@ from loom.core.missing import MISSING
 from loom.core.state import ExecutionState, empty_state
 from loom.core.step import Step
 from loom.kernel import facts as f
-from loom import values
 from loom.kernel.addressing import doubt_meant, gate_meant
 from loom.kernel.codec import decode_events, refuse_newer
-from loom.kernel.context import Context
-from loom.kernel.drive import Drive, Setting
+from loom.kernel.driver import Ask, Driver, Manner, Surroundings
 from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import (
-    AlreadyAnswered,
     ExecutionAlreadyExists,
     ExecutionNotFound,
     ExecutionTerminated,
-    GateNotOpen,
-    ReplayDivergence,
     SequenceConflict,
     UnknownFlow,
 )
-from loom.fingerprint import fingerprint, same
 from loom.kernel.fold import evolve, fold
-from loom.kernel.journal import Journal, Writer
-from loom.kernel.logs import FlowLog
-from loom.kernel.outcome import Outcome, outcome_of
+from loom.kernel.outcome import Outcome
+from loom.kernel.reading import read_log
 from loom.kernel.retrying import retried
-from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
-from loom.spi.event_store import ExecutionQuery, ExecutionRow, RequestTaken, Storage
+from loom.spi.clock import Clock, Entropy
+from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
 Event = EventEnvelope[Any]
 
 RULES: Final = {"identity": 1, "delivery": 1, "derivation": 1}
 """The versions of the rules that a log is written under; a later kernel runs it by them (kernel rule 10.3)."""
 
 LINGER_S: Final = 10.0
-GRACE_S: Final = 10.0
+
+
+class StartOptions(TypedDict, total=False):
+    """What `start` takes beside flow, input and id; see there."""
+
+    principal: str | None
+    attributes: Mapping[str, Any] | None
+    linger_s: float
+    started: Callable[[ExecutionId], None] | None
+
+
+class RuntimeOptions(TypedDict, total=False):
+    """What a runtime takes beside its storage, flows and tools; see `Surroundings`."""
+
+    effects: EffectRuntime
+    clock: Clock
+    entropy: Entropy
+    resources: Callable[[], Awaitable[Mapping[str, Any]]]
+    write_behind: bool
+    grace_s: float
+    on_event: Callable[[Event], None] | None
+    on_durable_event: Callable[[Event], None] | None
+    on_stream: Callable[[str, str, Any], None] | None
 
 
 class WorkflowRuntime:
@@ -69,51 +82,24 @@ class WorkflowRuntime:
         *,
         flows: Mapping[str, Flow[Any, Any]],
         tools: Mapping[str, Step[Any, Any]] | None = None,
-        effects: EffectRuntime | None = None,
-        clock: Clock | None = None,
-        entropy: Entropy | None = None,
-        resources: Callable[[], Awaitable[Mapping[str, Any]]] | None = None,
-        write_behind: bool = False,
-        on_event: Callable[[Event], None] | None = None,
-        on_durable_event: Callable[[Event], None] | None = None,
-        on_stream: Callable[[str, str, Any], None] | None = None,
-        grace_s: float = GRACE_S,
+        **options: Unpack[RuntimeOptions],
     ) -> None:
         self.storage, self.flows, self.tools = storage, dict(flows), dict(tools or {})
-        self.effects = effects or EffectRuntime()
-        self.clock, self.entropy = clock or SystemClock(), entropy or SystemEntropy()
-        self.write_behind, self.grace_s = write_behind, grace_s
-        self.on_event, self.on_durable_event, self.on_stream = on_event, on_durable_event, on_stream
-        self._resources = resources
-        self._drives: dict[ExecutionId, Drive] = {}
-        self._writer: tuple[asyncio.AbstractEventLoop, Writer] | None = None
-        self._fingerprints: dict[str, str] = {}
+        self._surroundings = Surroundings(storage=storage, **options)
+        self.effects = self._surroundings.effects
+        self._driver = Driver(self._surroundings, self.tools)
 
-    # -- verbs ---------------------------------------------------------------------------------------------------
+    def listen(self, on_durable_event: Callable[[Event], None]) -> None:
+        """Have *on_durable_event* told, too, of every event of runs driven from now on, once it is on disk."""
+        self._driver.listeners.append(on_durable_event)
 
     @overload
     async def start(
-        self,
-        flow: Flow[P, R],
-        input: Any = ...,
-        *,
-        id: str | None = ...,
-        principal: str | None = ...,
-        attributes: Mapping[str, Any] | None = ...,
-        linger_s: float = ...,
-        started: Callable[[ExecutionId], None] | None = ...,
+        self, flow: Flow[P, R], input: Any = ..., *, id: str | None = ..., **options: Unpack[StartOptions]
     ) -> Outcome[R]: ...
     @overload
     async def start(
-        self,
-        flow: str,
-        input: Any = ...,
-        *,
-        id: str | None = ...,
-        principal: str | None = ...,
-        attributes: Mapping[str, Any] | None = ...,
-        linger_s: float = ...,
-        started: Callable[[ExecutionId], None] | None = ...,
+        self, flow: str, input: Any = ..., *, id: str | None = ..., **options: Unpack[StartOptions]
     ) -> Outcome[Any]: ...
     async def start(
         self,
@@ -121,15 +107,13 @@ class WorkflowRuntime:
         input: Any = MISSING,
         *,
         id: str | None = None,
-        principal: str | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        linger_s: float = LINGER_S,
-        started: Callable[[ExecutionId], None] | None = None,
+        **options: Unpack[StartOptions],
     ) -> Outcome[Any]:
         """Start an execution and drive it until it ends or parks.
 
-        *linger_s* is how long the drive waits in place for a timer or a rest before it parks instead. *started* is
-        called with the id once the start is on disk; an *id* that the caller chose is taken before any code runs.
+        *principal* is who starts it, *attributes* what it can be found by. *linger_s* (10 s) is how long the drive
+        waits in place for a timer or a rest before it parks instead. *started* is called with the id once the start is
+        on disk; an *id* that the caller chose is taken before any code runs.
 
         Raises:
             UnknownFlow, InvalidPayload, InvalidId: nothing was written.
@@ -138,11 +122,11 @@ class WorkflowRuntime:
         """
         found = self.flow(flow)
         chosen = execution_id(id) if id is not None else None
-        fact = self._start_fact(found, input, attributes)
+        fact = self._start_fact(found, input, options.get("attributes"))
         run_id = chosen or self._made_up_id(found.id)
-        journal = self._journal(empty_state(run_id), None)
-        about = {"principal": principal} if principal else NO_METADATA
-        journal.commit("EXECUTION_STARTED", fact, about)
+        journal = self._driver.journal(empty_state(run_id), None)
+        principal, started = options.get("principal"), options.get("started")
+        journal.commit("EXECUTION_STARTED", fact, _by(principal))
         if chosen is not None or started is not None:
             try:
                 await journal.barrier()
@@ -150,7 +134,7 @@ class WorkflowRuntime:
                 raise ExecutionAlreadyExists(execution_id=run_id) from conflict
         if started is not None:
             started(run_id)
-        return await self._drive(journal, found, principal, linger_s)
+        return await self._driver.drive(journal, found, Manner(principal, options.get("linger_s", LINGER_S)))
 
     async def resume(
         self,
@@ -175,11 +159,12 @@ class WorkflowRuntime:
         """
         state, incarnation, flow = await self._resumable(execution_id)
         if answer is MISSING:
-            return await self._go_on(state, incarnation, flow, principal, linger_s, None)
+            return await self._driver.go_on(state, incarnation, flow, Manner(principal, linger_s))
         meant = gate_meant(state, gate, shown=shown)
         body = {"start": meant.start, "answer": values.plain(answer), "principal": principal}
-        offer = partial(self._offer, kind="answer", key=f"gate:{meant.start}", body=body, what=meant.gate)
-        return await self._go_on(state, incarnation, flow, principal, linger_s, offer)
+        ask = Ask("answer", f"gate:{meant.start}", body, meant.gate)
+        offer = partial(self._driver.offer, incarnation, ask)
+        return await self._driver.go_on(state, incarnation, flow, Manner(principal, linger_s, offer))
 
     async def resolve(
         self,
@@ -199,11 +184,11 @@ class WorkflowRuntime:
         """
         state, incarnation, flow = await self._resumable(execution_id)
         meant = doubt_meant(state, step)
-        body = {"start": meant.start, "verdict": verdict, "value": values.plain(value), "principal": principal}
         doubt = state.attempts[meant.start].doubt
-        key = f"doubt:{meant.start}:{doubt.sequence if doubt else 0}"
-        offer = partial(self._offer, kind="verdict", key=key, body=body, what=meant.gate)
-        return await self._go_on(state, incarnation, flow, principal, linger_s, offer)
+        body = {"start": meant.start, "verdict": verdict, "value": values.plain(value), "principal": principal}
+        ask = Ask("verdict", f"doubt:{meant.start}:{doubt.sequence if doubt else 0}", body, meant.gate)
+        offer = partial(self._driver.offer, incarnation, ask)
+        return await self._driver.go_on(state, incarnation, flow, Manner(principal, linger_s, offer))
 
     async def retry(
         self, execution_id: str, *, principal: str | None = None, linger_s: float = LINGER_S
@@ -216,11 +201,10 @@ class WorkflowRuntime:
         state, incarnation = await self._loaded(execution_id)
         fact = retried(state)
         flow = self.flow(state.facts.flow)
-        journal = self._journal(state, incarnation)
-        about = {"principal": principal} if principal else NO_METADATA
-        journal.commit("EXECUTION_RETRIED", fact, about)
+        journal = self._driver.journal(state, incarnation)
+        journal.commit("EXECUTION_RETRIED", fact, _by(principal))
         await journal.barrier()
-        return await self._drive(journal, flow, principal, linger_s)
+        return await self._driver.drive(journal, flow, Manner(principal, linger_s))
 
     async def load_state(self, execution_id: str) -> ExecutionState:
         """Return the fold of the log.
@@ -256,13 +240,13 @@ class WorkflowRuntime:
 
     def interrupt(self) -> None:
         """Stop all drives of this runtime softly: what is in flight may end within the grace, runs stay resumable."""
-        for drive in list(self._drives.values()):
+        for drive in list(self._driver.drives.values()):
             drive.interrupt()
 
     async def close(self) -> None:
         """Interrupt what is driven, and close the storage."""
         self.interrupt()
-        while self._drives:
+        while self._driver.drives:
             await asyncio.sleep(0.01)
         await self.storage.close()
 
@@ -279,130 +263,32 @@ class WorkflowRuntime:
             raise UnknownFlow(kind="flow", name=name, near=difflib.get_close_matches(name, known), known=known)
         return found
 
-    # -- driving -------------------------------------------------------------------------------------------------
-
     def _start_fact(self, flow: Flow[Any, Any], input: Any, attributes: Mapping[str, Any] | None) -> f.ExecutionStarted:
         return f.ExecutionStarted(
             flow=flow.id,
             version=flow.version,
-            fingerprint=self.fingerprint_of(flow),
-            seed=_text(self.entropy.token(16)),
+            fingerprint=self._driver.fingerprint_of(flow),
+            seed=self._driver.token(16),
             rules=RULES,
-            input=encoded_input(flow, input),
+            input=self._encoded_input(flow, input),
             attributes=dict(attributes) if attributes else None,
         )
 
+    def _encoded_input(self, flow: Flow[Any, Any], input: Any) -> Any:
+        if input is MISSING and not flow.input_required:
+            return None
+        if input is MISSING or not flow.takes_input:
+            told = f"the flow {flow.id} {'needs one' if flow.takes_input else 'takes none'}"
+            raise values.InvalidPayload(problems=(values.Problem("input", told, ""),))
+        takes = self._driver.hints_of(flow)[0]
+        return values.encode(values.check(input, takes), takes)
+
     def _made_up_id(self, flow: str) -> ExecutionId:
-        token = base64.b32encode(self.entropy.token(10)).decode("ascii").lower()
+        token = base64.b32encode(self._surroundings.entropy.token(10)).decode("ascii").lower()
         return ExecutionId(f"{flow[:150]}-{token[:12]}")
 
-    def fingerprint_of(self, flow: Flow[Any, Any]) -> str:
-        """Return the fingerprint of the code of *flow* as it is."""
-        known = self._fingerprints.get(flow.id)
-        if known is None:
-            types = [hint for hint in flow.hints() if hint is not MISSING and hint is not None]
-            known = self._fingerprints[flow.id] = fingerprint(flow.fn, types=types)
-        return known
-
-    def _journal(self, state: ExecutionState, incarnation: Incarnation | None) -> Journal:
-        loop = asyncio.get_running_loop()
-        if self._writer is None or self._writer[0] is not loop:
-            self._writer = (loop, Writer(self.storage))
-        return Journal(
-            state,
-            writer=self._writer[1],
-            clock=self.clock,
-            token=_text(self.entropy.token(6)),
-            incarnation=incarnation,
-            on_event=self.on_event,
-            on_durable_event=self.on_durable_event,
-        )
-
-    async def _drive(
-        self,
-        journal: Journal,
-        flow: Flow[Any, Any],
-        principal: str | None,
-        linger_s: float,
-        before_going_on: Callable[[Drive], Awaitable[None]] | None = None,
-    ) -> Outcome[Any]:
-        run_id = journal.state.execution_id
-        takes, returns = flow.hints()
-        present = self.fingerprint_of(flow)
-        setting = Setting(
-            lane=self.storage,
-            clock=self.clock,
-            effects=self.effects,
-            resources=await self._resources() if self._resources is not None else {},
-            fingerprint=present,
-            same_code=same(journal.state.facts.fingerprint, present),
-            encode_result=values.codec_for(returns, "result").encode,
-            principal=principal,
-            linger_ms=round(linger_s * 1000),
-            grace_s=self.grace_s,
-            write_behind=self.write_behind,
-            before_going_on=before_going_on,
-            on_stream=self.on_stream,
-        )
-        drive = Drive(journal, setting)
-        context = Context(drive, self.tools, FlowLog(run_id, flow.id, lambda: drive.asking.is_replaying))
-        self._drives[run_id] = drive
-        try:
-            state = await drive.run(partial(self._body, flow, context, takes, journal.state.facts.input))
-        except ReplayDivergence as divergence:
-            await self._park_diverged(journal, divergence)
-            raise
-        finally:
-            del self._drives[run_id]
-        return self._outcome(state)
-
-    def _body(self, flow: Flow[Any, Any], context: Context, takes: Any, encoded: Any) -> Awaitable[Any]:
-        if not flow.takes_input or (encoded is None and not flow.input_required):
-            return flow.fn(context)
-        return flow.fn(context, values.decode(encoded, takes))
-
-    async def _park_diverged(self, journal: Journal, divergence: ReplayDivergence) -> None:
-        """Record both sides, unless the run stands recorded as diverged just so already."""
-        if journal.error is None and journal.state.facts.difference != divergence.as_json():
-            journal.commit("EXECUTION_DIVERGED", f.ExecutionDiverged(divergence.as_json()))
-            await journal.barrier()
-
-    async def _go_on(
-        self,
-        state: ExecutionState,
-        incarnation: Incarnation,
-        flow: Flow[Any, Any],
-        principal: str | None,
-        linger_s: float,
-        offer: Callable[..., Awaitable[None]] | None,
-    ) -> Outcome[Any]:
-        drive = self._drives.get(state.execution_id)
-        if drive is not None:
-            if offer is not None:
-                await drive.live.wait()
-                await offer(drive, incarnation=incarnation)
-                drive.requests.knock()
-            return Outcome(execution_id=state.execution_id, status="accepted", length=state.length)
-        journal = self._journal(state, incarnation)
-        before = partial(offer, incarnation=incarnation) if offer is not None else None
-        return await self._drive(journal, flow, principal, linger_s, before)
-
-    async def _offer(
-        self, drive: Drive, *, incarnation: Incarnation, kind: Any, key: str, body: dict[str, Any], what: str
-    ) -> None:
-        """Validate a request against what the body waits for, and insert it durably."""
-        run_id = drive.state.execution_id
-        call = drive.delivery.calls.get(body["start"])
-        if call is None or call.settled:
-            raise GateNotOpen(execution_id=run_id, gate=what, open_gates=())
-        drive.requests.fact_of(kind, call, body)
-        at = self.clock.now_ms()
-        taken = await self.storage.insert(run_id, incarnation, kind=kind, key=key, at=at, body=orjson.dumps(body))
-        if taken is None or isinstance(taken, RequestTaken):
-            raise AlreadyAnswered(execution_id=run_id, gate=what)
-
     async def _resumable(self, id: str) -> tuple[ExecutionState, Incarnation, Flow[Any, Any]]:
-        drive = self._drives.get(ExecutionId(id))
+        drive = self._driver.drives.get(ExecutionId(id))
         if drive is not None and drive.journal.incarnation is not None:
             state, incarnation = drive.state, drive.journal.incarnation
         else:
@@ -430,7 +316,7 @@ class WorkflowRuntime:
                 for event in decode_events(run_id, [record]):
                     state = evolve(state, event)
                 if until(state) and state.length >= await self._length(run_id):
-                    return self._outcome(state)
+                    return self._driver.outcome(state, self.flows.get(state.facts.flow))
         finally:
             if isinstance(feed, AsyncGenerator):
                 await feed.aclose()
@@ -440,40 +326,6 @@ class WorkflowRuntime:
         head = await self.storage.head(run_id)
         return head.length if head is not None else 0
 
-    def _outcome(self, state: ExecutionState) -> Outcome[Any]:
-        flow = self.flows.get(state.facts.flow)
-        value = state.facts.result
-        if flow is not None and state.status == "completed":
-            value = values.decode(value, flow.hints()[1])
-        return outcome_of(state, value)
 
-
-async def read_log(storage: Any, run_id: ExecutionId, start: int = 0) -> AsyncIterator[Event]:
-    """Yield the decoded events of one log from *start* on, page by page."""
-    while True:
-        page = await storage.read(run_id, start=start)
-        if not page:
-            return
-        for event in decode_events(run_id, page):
-            yield event
-        start = page[-1].sequence + 1
-
-
-def encoded_input(flow: Flow[Any, Any], input: Any) -> Any:
-    """Return *input*, checked against the flow's own type, as it stands on the log; None for no input.
-
-    Raises:
-        InvalidPayload: it does not fit, or is missing, or the flow takes none; every failing field is told.
-    """
-    takes, _ = flow.hints()
-    if input is MISSING:
-        if flow.input_required:
-            raise values.InvalidPayload(problems=(values.Problem("input", f"the flow {flow.id} needs one", ""),))
-        return None
-    if not flow.takes_input:
-        raise values.InvalidPayload(problems=(values.Problem("input", f"the flow {flow.id} takes none", ""),))
-    return values.encode(values.check(input, takes), takes)
-
-
-def _text(token: bytes) -> str:
-    return base64.urlsafe_b64encode(token).rstrip(b"=").decode("ascii")
+def _by(principal: str | None) -> Mapping[str, Any]:
+    return {"principal": principal} if principal else NO_METADATA

@@ -13,9 +13,9 @@ import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from loom.core.identity import escape
 from loom.kernel import facts as f
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
-from loom.kernel.identity import escape
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -27,8 +27,6 @@ class ScopeSyscall:
     """Runs *bodies*, named by *names*, at most *limit* at once; delivers the list of their results in order."""
 
     starts = "SCOPE_OPENED"
-
-    __slots__ = ("branches", "bodies", "cutting", "failed", "kind", "limit", "names", "next", "open", "results")
 
     def __init__(self, kind: str, names: Sequence[str], bodies: Sequence[Body], *, limit: int | None) -> None:
         self.kind, self.names, self.bodies = kind, names, bodies
@@ -79,9 +77,10 @@ class ScopeSyscall:
         coroutine = _run(self.bodies[index])
         task = asyncio.get_running_loop().create_task(coroutine, name=branch.prefix, context=context.copy())
         drive.delivery.enter(branch, task)
-        task.add_done_callback(lambda done: self._ended(call, drive, branch, index, done))
+        task.add_done_callback(lambda done: self._ended(call, drive, index, done))
 
-    def _ended(self, call: Call, drive: Drive, branch: Branch, index: int, task: asyncio.Task[Any]) -> None:
+    def _ended(self, call: Call, drive: Drive, index: int, task: asyncio.Task[Any]) -> None:
+        branch = self.branches[index]
         error: BaseException | None = asyncio.CancelledError() if task.cancelled() else task.exception()
         self.open.discard(branch)
         if error is None:

@@ -11,19 +11,19 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from loom import values
+from loom.core.derived import fraction, idempotency_key
 from loom.core.failures import FailureRecord, StepFailed
 from loom.core.json import JsonObject
+from loom.core.logs import step_log
 from loom.core.state import UNTRIED
 from loom.core.step import Step, StepContext
 from loom.kernel import facts as f
-from loom import values
-from loom.kernel.binding import Binding
 from loom.kernel.calls import Call, Event
-from loom.kernel.derived import fraction, idempotency_key
 from loom.kernel.effects import StepTimedOut, next_attempt
-from loom.kernel.failing import failure_from, failure_to_raise, step_failure_record
 from loom.kernel.flights import Landed
-from loom.kernel.logs import step_log
+from loom.values.binding import Binding
+from loom.values.failing import failure_from, failure_to_raise, step_failure_record
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -35,8 +35,6 @@ class StepSyscall:
     """One call of a step with encoded *args*."""
 
     starts = "STEP_STARTED"
-
-    __slots__ = ("args", "binding", "generation", "step")
 
     def __init__(self, step: Step[Any, Any], binding: Binding, args: JsonObject) -> None:
         self.step, self.binding, self.args = step, binding, args
@@ -123,7 +121,7 @@ class StepSyscall:
         if not isinstance(error, values.NotSerializable):
             facts = drive.state.facts
             part = fraction(facts.seed, call.id, str(attempt))
-            rest = next_attempt(self.step, error, record, attempt, part)
+            rest = next_attempt(self.step, error, attempt, is_declared="channel" in record, fraction=part)
         if rest is None:
             fact = f.StepFailed(start=call.sequence, failure=record, attempts=attempt)
             drive.delivery.put(drive.commit("STEP_FAILED", fact))

@@ -23,8 +23,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loom.core.errors import LoomError
-from loom.core.flow import MISSING
 from loom.core.json import Json
+from loom.core.missing import MISSING
 from loom.values import encoding, revival
 from loom.values.canonical import argument_digest, canonical, digest, dumps, loads
 from loom.values.payloads import InvalidPayload, Problem, check, parse, plain, schema

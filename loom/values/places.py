@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import typing_extensions
 
-from loom.core.flow import MISSING
+from loom.core.missing import MISSING
 from loom.values.shapes import STANDARD, Shape, shape_of
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from loom import values
 from loom.core.failures import FAILURE_BYTES_MAX, FailureRecord, StepFailed, TypedFailure
 from loom.core.json import JsonObject
 from loom.core.step import Step
-from loom import values
 
 MESSAGE_MAX: Final = 4_000
 TRACEBACK_MAX: Final = 8_000
@@ -48,7 +48,7 @@ def _authors_frames(error: BaseException) -> list[traceback.FrameSummary]:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as failed:  # the author's __str__ is arbitrary code
+    except Exception as failed:  # noqa: BLE001  # the author's __str__ is arbitrary code
         return f"(its message could not be made: {type(failed).__name__})"
 
 

@@ -41,7 +41,7 @@ class DaemonThreads:
             context, fn, future = self._jobs.get()
             try:
                 result, error = context.run(fn), None
-            except BaseException as raised:  # whatever the step raised belongs to who waits for it
+            except BaseException as raised:  # noqa: BLE001  # whatever the step raised belongs to who waits for it
                 result, error = None, raised
             with self._lock:
                 self._idle += 1

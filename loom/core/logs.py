@@ -22,7 +22,7 @@ class FlowLog(_RunLog):
         super().__init__(logging.getLogger(f"loom.flow.{flow}"), {"execution_id": execution_id})
         self._is_replaying = is_replaying
 
-    def isEnabledFor(self, level: int) -> bool:
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802  # the standard library's name
         """Return whether a line of *level* is written: never while replaying."""
         return not self._is_replaying() and super().isEnabledFor(level)
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
+from loom import values
 from loom.core.flow import resolved_hints
 from loom.core.json import JsonObject
 from loom.core.missing import MISSING
 from loom.core.step import Step
-from loom import values
 
 VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 INLINE_CODECS_MAX: Final = 512
@@ -61,7 +61,7 @@ class Binding:
         decoded = {name: self.codecs[name].decode(value) for name, value in encoded.items()}
         if not self.variadic:
             return [], decoded
-        bound = inspect.BoundArguments(self.signature, decoded)  # type: ignore[arg-type]  # typeshed: OrderedDict
+        bound = inspect.BoundArguments(self.signature, decoded)
         return list(bound.args), bound.kwargs
 
     def validated(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,11 +70,9 @@ class Binding:
         Raises:
             InvalidPayload: some are missing, unknown or do not fit; all of them are told.
         """
-        problems: list[values.Problem] = []
+        unknown = [name for name in arguments if name not in self.hints]
+        problems = [values.Problem(name, "is no parameter of this tool", "") for name in unknown]
         given: dict[str, Any] = {}
-        for name in arguments:
-            if name not in self.hints:
-                problems.append(values.Problem(name, "is no parameter of this tool", ""))
         for name, hint in self.hints.items():
             if name not in arguments:
                 if name not in self._defaults:

@@ -1,0 +1,212 @@
+"""The driver: what all drives of one runtime share, and how a verb gets a run driven.
+
+It holds the writer of the running loop (group commit over all runs), the runs being driven in this process, and what is
+known of each flow's code. It holds nothing of a loop that has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from loom import values
+from loom.core.envelope import EventEnvelope
+from loom.core.flow import Flow
+from loom.core.ids import ExecutionId, Incarnation
+from loom.core.logs import FlowLog
+from loom.core.missing import MISSING
+from loom.core.state import ExecutionState
+from loom.core.step import Step
+from loom.fingerprint import fingerprint, same
+from loom.kernel import facts as f
+from loom.kernel.context import Context
+from loom.kernel.drive import Drive, Setting
+from loom.kernel.effects import EffectRuntime
+from loom.kernel.errors import AlreadyAnswered, GateNotOpen, ReplayDivergence
+from loom.kernel.journal import Journal, Writer
+from loom.kernel.outcome import Outcome, outcome_of
+from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
+from loom.spi.event_store import RequestKind, RequestTaken, Storage
+
+Event = EventEnvelope[Any]
+GRACE_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a runtime is made of, apart from its flows.
+
+    *resources* opens what steps need; *write_behind* keeps only the barriers of kernel rule 3.1; *grace_s* is how long an
+    interrupted drive waits for what is in flight. *on_event* is told of an event when it is committed, *on_durable_event*
+    once it is on disk; both in order, and what they raise is logged and stops nothing.
+    """
+
+    storage: Storage
+    effects: EffectRuntime = field(default_factory=EffectRuntime)
+    clock: Clock = field(default_factory=SystemClock)
+    entropy: Entropy = field(default_factory=SystemEntropy)
+    resources: Callable[[], Awaitable[Mapping[str, Any]]] | None = None
+    write_behind: bool = False
+    grace_s: float = GRACE_S
+    on_event: Callable[[Event], None] | None = None
+    on_durable_event: Callable[[Event], None] | None = None
+    on_stream: Callable[[str, str, Any], None] | None = None
+
+
+class Manner(NamedTuple):
+    """How one verb wants a run driven: for whom, lingering how long, and with what request to make at the frontier."""
+
+    principal: str | None
+    linger_s: float
+    offer: Callable[[Drive], Awaitable[None]] | None = None
+
+
+class Ask(NamedTuple):
+    """A request that a verb makes: its *kind* and body, the *key* of what may happen once, and *what* it is about."""
+
+    kind: RequestKind
+    key: str
+    body: dict[str, Any]
+    what: str
+
+
+class Driver:
+    """Drives runs in this process."""
+
+    def __init__(self, surroundings: Surroundings, tools: Mapping[str, Step[Any, Any]]) -> None:
+        self.around, self._tools = surroundings, tools
+        self.drives: dict[ExecutionId, Drive] = {}
+        self.listeners: list[Callable[[Event], None]] = []
+        if surroundings.on_durable_event is not None:
+            self.listeners.append(surroundings.on_durable_event)
+        self._writer: tuple[asyncio.AbstractEventLoop, Writer] | None = None
+        self._fingerprints: dict[str, str] = {}
+        self._hints: dict[str, tuple[Any, Any]] = {}
+
+    def token(self, size: int) -> str:
+        """Return fresh randomness of *size* bytes as text."""
+        return base64.urlsafe_b64encode(self.around.entropy.token(size)).rstrip(b"=").decode("ascii")
+
+    def hints_of(self, flow: Flow[Any, Any]) -> tuple[Any, Any]:
+        """Return the annotations of a flow's input and result."""
+        known = self._hints.get(flow.id)
+        if known is None:
+            known = self._hints[flow.id] = flow.hints()
+        return known
+
+    def fingerprint_of(self, flow: Flow[Any, Any]) -> str:
+        """Return the fingerprint of the code of *flow* as it is."""
+        known = self._fingerprints.get(flow.id)
+        if known is None:
+            types = [hint for hint in self.hints_of(flow) if hint is not MISSING and hint is not None]
+            known = self._fingerprints[flow.id] = fingerprint(flow.fn, types=types)
+        return known
+
+    def journal(self, state: ExecutionState, incarnation: Incarnation | None) -> Journal:
+        """Return the journal for driving the run that *state* is of."""
+        loop = asyncio.get_running_loop()
+        if self._writer is None or self._writer[0] is not loop:
+            self._writer = (loop, Writer(self.around.storage))
+        return Journal(
+            state,
+            writer=self._writer[1],
+            clock=self.around.clock,
+            token=self.token(9),
+            incarnation=incarnation,
+            on_event=self.around.on_event,
+            listeners=tuple(self.listeners),
+        )
+
+    async def drive(self, journal: Journal, flow: Flow[Any, Any], manner: Manner) -> Outcome[Any]:
+        """Drive the run of *journal* until it ends or parks, and return where it stands.
+
+        Raises:
+            DriveStopped, StoreError: the drive had to stop; a divergence is recorded and the run parked.
+        """
+        run_id = journal.state.execution_id
+        drive = Drive(journal, await self._setting(journal, flow, manner))
+        context = Context(drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.asking.is_replaying))
+        body = partial(self._body, flow, context, journal.state.facts.input)
+        self.drives[run_id] = drive
+        try:
+            state = await drive.run(body)
+        except ReplayDivergence as divergence:
+            await self._park_diverged(journal, divergence)
+            raise
+        finally:
+            if self.drives.get(run_id) is drive:
+                del self.drives[run_id]
+        return self.outcome(state, flow)
+
+    async def _setting(self, journal: Journal, flow: Flow[Any, Any], manner: Manner) -> Setting:
+        around, present = self.around, self.fingerprint_of(flow)
+        return Setting(
+            lane=around.storage,
+            clock=around.clock,
+            effects=around.effects,
+            resources=await around.resources() if around.resources is not None else {},
+            fingerprint=present,
+            same_code=same(journal.state.facts.fingerprint, present),
+            encode_result=values.codec_for(self.hints_of(flow)[1], "result").encode,
+            principal=manner.principal,
+            linger_ms=round(manner.linger_s * 1000),
+            grace_s=around.grace_s,
+            write_behind=around.write_behind,
+            before_going_on=manner.offer,
+            on_stream=around.on_stream,
+        )
+
+    def _body(self, flow: Flow[Any, Any], context: Context, encoded: Any) -> Awaitable[Any]:
+        if not flow.takes_input or (encoded is None and not flow.input_required):
+            return flow.fn(context)
+        return flow.fn(context, values.decode(encoded, self.hints_of(flow)[0]))
+
+    async def _park_diverged(self, journal: Journal, divergence: ReplayDivergence) -> None:
+        """Record both sides, unless the run stands recorded as diverged just so already."""
+        if journal.error is None and journal.state.facts.difference != divergence.as_json():
+            journal.commit("EXECUTION_DIVERGED", f.ExecutionDiverged(divergence.as_json()))
+            await journal.barrier()
+
+    async def go_on(
+        self, state: ExecutionState, incarnation: Incarnation, flow: Flow[Any, Any], manner: Manner
+    ) -> Outcome[Any]:
+        """Drive a run that stands in the store, or hand the request to the drive that this process has of it."""
+        drive = self.drives.get(state.execution_id)
+        if drive is None:
+            return await self.drive(self.journal(state, incarnation), flow, manner)
+        if manner.offer is not None:
+            await drive.live.wait()
+            await manner.offer(drive)
+            drive.requests.knock()
+        return Outcome(execution_id=state.execution_id, status="accepted", length=state.length)
+
+    async def offer(self, incarnation: Incarnation, ask: Ask, drive: Drive) -> None:
+        """Validate a request against what the body waits for, and insert it durably.
+
+        Raises:
+            GateNotOpen, InvalidPayload: nothing was inserted.
+            AlreadyAnswered: somebody was first.
+        """
+        run_id = drive.state.execution_id
+        call = drive.delivery.calls.get(ask.body["start"])
+        if call is None or call.settled:
+            raise GateNotOpen(execution_id=run_id, gate=ask.what, open_gates=())
+        drive.requests.fact_of(ask.kind, call, ask.body)
+        at, body = self.around.clock.now_ms(), orjson.dumps(ask.body)
+        lane = self.around.storage
+        taken = await lane.insert(run_id, incarnation, kind=ask.kind, key=ask.key, at=at, body=body)
+        if taken is None or isinstance(taken, RequestTaken):
+            raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
+
+    def outcome(self, state: ExecutionState, flow: Flow[Any, Any] | None) -> Outcome[Any]:
+        """Return the outcome that *state* is, with the result decoded where the flow is known."""
+        value = state.facts.result
+        if flow is not None and state.status == "completed":
+            value = values.decode(value, self.hints_of(flow)[1])
+        return outcome_of(state, value)

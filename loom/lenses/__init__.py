@@ -1,0 +1,1 @@
+"""Ways to look at a log. Pure: what every command, the debugger and the pages show is computed here, without words."""

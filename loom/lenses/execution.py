@@ -1,0 +1,244 @@
+"""An execution as people and programs look at it: one value, from which tables, JSON and the debugger are drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from loom.core.envelope import EventEnvelope
+from loom.core.identity import parse, path_text
+from loom.core.json import JsonObject
+from loom.core.state import UNTRIED, ExecutionState
+from loom.core.views import OpenGate, open_gates
+from loom.kernel.fold import USER_PREFIX
+from loom.lenses.folding import legible, log_chain, state_digest
+
+Event = EventEnvelope[Any]
+
+CallKind: TypeAlias = Literal["step", "gate", "timer", "scope", "decision", "stream", "event", "unknown"]
+CallStatus: TypeAlias = Literal[
+    "done", "failed", "timed_out", "running", "resting", "waiting", "in_doubt", "cut", "abandoned"
+]
+
+_KINDS: Final[Mapping[str, CallKind]] = {
+    "STEP_STARTED": "step",
+    "GATE_OPENED": "gate",
+    "TIMER_SET": "timer",
+    "SCOPE_OPENED": "scope",
+    "DECISION_RECORDED": "decision",
+    "STREAM_SETTLED": "stream",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """One syscall of the flow: a step, a gate, a timer, a scope of branches, a decision, a stream, an event emitted.
+
+    *id* is its identity, *scope* that of the scope it stands in and *branch* which branch of it; *start* and *end* are
+    sequences, *asked_at* and *ended_at* their times (ms since the epoch). *asked* and *outcome* are the payloads as they
+    stand on the log. *attempts* counts those that began, *due_at* is when a timer fires, a gate times out, or the next
+    attempt may begin; *by* is the principal of the outcome. A call without an outcome is `abandoned` once its run has
+    ended, `cut` where its scope was.
+    """
+
+    id: str
+    kind: CallKind
+    type: str
+    status: CallStatus
+    scope: str | None
+    branch: str | None
+    depth: int
+    start: int
+    end: int | None
+    asked_at: int
+    ended_at: int | None
+    attempts: int
+    due_at: int | None
+    by: str | None
+    asked: Mapping[str, Any]
+    outcome: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The last part of the identity: name and tag."""
+        return self.id.rpartition("/")[2]
+
+    @property
+    def failure(self) -> Mapping[str, Any] | None:
+        """The record of how it failed, or of the last attempt that did; None when none has."""
+        return self.outcome.get("failure")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionView:
+    """Where an execution stands after event number *sequence* of *last*. Values are as they stand on the log.
+
+    *calls* are its syscalls in the order asked, each scope followed by what stands in it; *gates* what waits for a
+    person. *digest* names the state, *chain* the log so far. Times are ms since the epoch.
+    """
+
+    id: str
+    flow: str
+    version: str
+    fingerprint: str
+    status: str
+    sequence: int
+    last: int
+    at: int
+    started_at: int
+    wake_at: int | None
+    principal: str | None
+    attributes: Mapping[str, Any]
+    generation: int
+    drives: int
+    input: Any
+    result: Any
+    failure: Mapping[str, Any] | None
+    cause: str | None
+    difference: Mapping[str, Any] | None
+    gates: tuple[OpenGate, ...]
+    calls: tuple[CallView, ...]
+    digest: str
+    chain: str
+
+    def of_kind(self, kind: CallKind) -> list[CallView]:
+        """Return the calls of one kind."""
+        return [call for call in self.calls if call.kind == kind]
+
+
+def execution_view(state: ExecutionState, events: Sequence[Event]) -> ExecutionView:
+    """Return the view of *state*, which is a fold of the first of *events*; the events tell what a fold need not keep."""
+    facts = state.facts
+    calls = _calls(state, events[: state.length])
+    starts = {call.start: call.id for call in calls}
+    return ExecutionView(
+        id=state.execution_id,
+        flow=facts.flow,
+        version=facts.version,
+        fingerprint=facts.fingerprint,
+        status=state.status,
+        sequence=state.sequence,
+        last=events[-1].sequence,
+        at=state.at,
+        started_at=facts.started_at,
+        wake_at=facts.wake_at,
+        principal=facts.principal,
+        attributes=facts.attributes,
+        generation=facts.generation,
+        drives=facts.drives,
+        input=facts.input,
+        result=facts.result,
+        failure=facts.failure,
+        cause=starts.get(facts.cause) if facts.cause is not None else None,
+        difference=facts.difference,
+        gates=tuple(open_gates(state)),
+        calls=calls,
+        digest=state_digest(state),
+        chain=log_chain(events[: state.length]),
+    )
+
+
+def _calls(state: ExecutionState, events: Iterable[Event]) -> tuple[CallView, ...]:
+    failed = Counter(e.payload.start for e in map(legible, events) if e.type == "STEP_ATTEMPT_FAILED")
+    pairs: dict[int, tuple[Event, Event | None]] = {start: (event, None) for start, event in state.open.items()}
+    pairs |= {settled.start.sequence: (settled.start, settled.outcome) for settled in state.settled}
+    views = [_call(state, *map_legible(pairs[start]), tries=failed[start]) for start in sorted(pairs)]
+    return _by_scope(views)
+
+
+def map_legible(pair: tuple[Event, Event | None]) -> tuple[Event, Event | None]:
+    """Return a call's start and outcome with payloads that this code knows."""
+    start, outcome = pair
+    return legible(start), legible(outcome) if outcome is not None else None
+
+
+def _call(state: ExecutionState, start: Event, outcome: Event | None, *, tries: int) -> CallView:
+    identity = parse(start.payload.id)
+    scope = identity.path[-1] if identity.path else None
+    known = state.attempts.get(start.sequence, UNTRIED)
+    asked = _fields(start.payload)
+    told = _fields(outcome.payload) if outcome is not None else {"failure": known.last} if known.last else {}
+    status = _status(state, start, outcome)
+    return CallView(
+        id=start.payload.id,
+        kind=_KINDS.get(start.type, "event" if start.type.startswith(USER_PREFIX) else "unknown"),
+        type=start.type,
+        status=status,
+        scope=f"{path_text(identity.path[:-1])}{scope[0]}" if scope else None,
+        branch=scope[1] if scope else None,
+        depth=len(identity.path),
+        start=start.sequence,
+        end=outcome.sequence if outcome is not None else None,
+        asked_at=start.at,
+        ended_at=outcome.at if outcome is not None else None,
+        attempts=_attempts(start, outcome, tries=tries, is_resting=status == "resting"),
+        due_at=known.due_at if status == "resting" else asked.get("due_at"),
+        by=outcome.metadata.get("principal") if outcome is not None else None,
+        asked=asked,
+        outcome=told,
+    )
+
+
+def _attempts(start: Event, outcome: Event | None, *, tries: int, is_resting: bool) -> int:
+    if start.type != "STEP_STARTED":
+        return 0
+    if outcome is not None and outcome.type == "STEP_FAILED":
+        return int(outcome.payload.attempts)
+    return tries if is_resting else tries + 1
+
+
+def _status(state: ExecutionState, start: Event, outcome: Event | None) -> CallStatus:
+    if outcome is not None:
+        return _settled_status(outcome)
+    if state.is_terminal:
+        return "abandoned"
+    if start.sequence in state.gates:
+        return "in_doubt" if start.type == "STEP_STARTED" else "waiting"
+    path = parse(start.payload.id).path
+    if any(cut.start.payload.id == _scope_at(path, at) for cut in state.cuts.values() for at in range(len(path))):
+        return "cut"
+    if start.type != "STEP_STARTED":
+        return "waiting"
+    return "running" if state.attempts.get(start.sequence, UNTRIED).in_flight else "resting"
+
+
+def _settled_status(outcome: Event) -> CallStatus:
+    if outcome.type == "GATE_TIMED_OUT":
+        return "timed_out"
+    failed = outcome.type == "STEP_FAILED" or getattr(outcome.payload, "failure", None) is not None
+    return "failed" if failed else "done"
+
+
+def _scope_at(path: tuple[tuple[str, str], ...], at: int) -> str:
+    return f"{path_text(path[:at])}{path[at][0]}"
+
+
+def _fields(payload: Any) -> JsonObject:
+    return {name: value for name, value in zip(payload._fields, payload, strict=True) if value is not None}
+
+
+def _by_scope(views: Sequence[CallView]) -> tuple[CallView, ...]:
+    """Return the calls in the order asked, but each scope followed at once by all that stands in it, by branch."""
+    inside: dict[str | None, list[CallView]] = {}
+    known = {view.id for view in views}
+    for view in views:
+        inside.setdefault(view.scope if view.scope in known else None, []).append(view)
+    ordered: list[CallView] = []
+
+    def add(scope: str | None) -> None:
+        for view in _grouped(inside.pop(scope, [])):
+            ordered.append(view)
+            add(view.id)
+
+    add(None)
+    return tuple(ordered)
+
+
+def _grouped(views: Sequence[CallView]) -> list[CallView]:
+    """Return *views* by branch, the branches in the order they are numbered or first heard of."""
+    rank: dict[str | None, int] = {}
+    for view in views:
+        rank.setdefault(view.branch, int(view.branch) if view.branch and view.branch.isdecimal() else len(rank))
+    return sorted(views, key=lambda view: rank[view.branch])

@@ -1,0 +1,121 @@
+"""The state at any event, and its name. Every tool that shows a state gets it here, so that no two can disagree.
+
+A log written by a newer Loom can be looked at: what this code does not know moves the sequence and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from loom.core.envelope import EventEnvelope
+from loom.core.json import JsonObject
+from loom.core.state import ExecutionState, empty_state
+from loom.kernel.codec import EXTRA, payload_json
+from loom.kernel.errors import LogCorrupt
+from loom.kernel.fold import EVENTS, evolve
+from loom.values import digest
+
+Event = EventEnvelope[Any]
+
+_UNKNOWN: Final = "?"
+
+
+def fold_at(events: Sequence[Event], n: int | None = None) -> ExecutionState:
+    """Return the state once event number *n* (None: the last) of a log has happened; *events* begin with number 0.
+
+    Raises:
+        IndexError: there is no event *n*.
+        LogCorrupt: an event does not fit those before it.
+    """
+    last = len(events) - 1 if n is None else n
+    if not 0 <= last < len(events):
+        raise IndexError(last)
+    state = empty_state(events[0].execution_id)
+    for state in states(events[: last + 1]):
+        pass
+    return state
+
+
+def states(events: Iterable[Event]) -> Iterator[ExecutionState]:
+    """Yield the state after each event of a log, from its first one on. They share what they have in common.
+
+    Raises:
+        LogCorrupt: an event does not fit those before it.
+    """
+    state: ExecutionState | None = None
+    newer = False
+    for event in events:
+        newer = newer or is_newer(event)
+        before = state if state is not None else empty_state(event.execution_id)
+        state = _evolved(before, event, forgiving=newer)
+        yield state
+
+
+def is_newer(event: Event) -> bool:
+    """Tell whether *event* is of a kernel type, or of a version of one, that this code does not know."""
+    return isinstance(event.payload, dict)
+
+
+def legible(event: Event) -> Event:
+    """Return *event* with a payload of its own type, as far as this code knows it; an unknown type as one of no meaning."""
+    if not is_newer(event):
+        return event
+    row = EVENTS.get(event.type)
+    known = {name: event.payload[name] for name in row.payload._fields if name in event.payload} if row else {}
+    try:
+        return event._replace(payload=row.payload(**known)) if row else event._replace(type=_UNKNOWN)
+    except TypeError:  # it lacks what this version of the type has
+        return event._replace(type=_UNKNOWN)
+
+
+def event_json(event: Event) -> JsonObject:
+    """Return *event* as the JSON object that it is for the world: payload as on the log, metadata when there is some."""
+    payload, metadata = payload_json(event.payload), dict(event.metadata)
+    payload = payload | metadata.pop(EXTRA, {}) if isinstance(payload, dict) else payload
+    json = {"execution_id": event.execution_id, "sequence": event.sequence, "type": event.type, "at": event.at}
+    return {**json, "payload": payload, **({"metadata": metadata} if metadata else {})}
+
+
+def state_json(state: ExecutionState) -> JsonObject:
+    """Return *state* as JSON, whole: equal states give equal JSON, whatever order their maps have."""
+    return {
+        "execution_id": state.execution_id,
+        "status": state.status,
+        "sequence": state.sequence,
+        "at": state.at,
+        "open": [event_json(state.open[start]) for start in sorted(state.open)],
+        "settled": [[event_json(settled.start), settled.outcome.sequence] for settled in state.settled],
+        "outcomes": [event_json(settled.outcome) for settled in state.settled],
+        "gates": sorted(state.gates),
+        "attempts": [
+            [start, {**attempts._asdict(), "doubt": attempts.doubt.sequence if attempts.doubt else None}]
+            for start, attempts in sorted(state.attempts.items())
+        ],
+        "cuts": [[start, event_json(cut.outcome)] for start, cut in sorted(state.cuts.items())],
+        "facts": state.facts._asdict(),
+    }
+
+
+def state_digest(state: ExecutionState) -> str:
+    """Return the name of *state*'s content: equal exactly for equal states, on any machine."""
+    return digest(state_json(state))
+
+
+def log_chain(events: Iterable[Event]) -> str:
+    """Return the name of a log so far: each event is hashed with the name of all before it, so none can be changed."""
+    chain = ""
+    for event in events:
+        chain = digest([chain, event_json(event)])
+    return chain
+
+
+def _evolved(state: ExecutionState, event: Event, *, forgiving: bool) -> ExecutionState:
+    known = legible(event)
+    try:
+        return evolve(state, known)._replace(execution_id=event.execution_id)
+    except (AttributeError, KeyError, StopIteration) as error:
+        if forgiving:  # what it refers to was of a kind that is not known here
+            return evolve(state, event._replace(type=_UNKNOWN))
+        why = f"it does not fit the events before it ({type(error).__name__}: {error})"
+        raise LogCorrupt(execution_id=event.execution_id, sequence=event.sequence, why=why) from error

@@ -1,0 +1,108 @@
+"""The JSON shapes of views: public, documented in docs/reference/json.md, and held by golden tests."""
+
+from __future__ import annotations
+
+from loom.core.json import JsonObject
+from loom.core.views import OpenGate
+from loom.lenses.execution import CallView, ExecutionView
+
+
+def execution_json(view: ExecutionView) -> JsonObject:
+    """Return the whole of *view*."""
+    return {
+        "id": view.id,
+        "flow": view.flow,
+        "version": view.version,
+        "status": view.status,
+        "sequence": view.sequence,
+        "last": view.last,
+        "at": view.at,
+        "started_at": view.started_at,
+        "wake_at": view.wake_at,
+        "principal": view.principal,
+        "attributes": dict(view.attributes),
+        "generation": view.generation,
+        "drives": view.drives,
+        "fingerprint": view.fingerprint,
+        "input": view.input,
+        "result": view.result,
+        "failure": view.failure,
+        "cause": view.cause,
+        "difference": view.difference,
+        "gates": [gate_json(gate) for gate in view.gates],
+        "steps": [_step_json(call) for call in view.of_kind("step")],
+        "answers": [_answer_json(call) for call in view.of_kind("gate") if call.end is not None],
+        "timers": [{**_call_json(call), "due_at": call.due_at} for call in view.of_kind("timer")],
+        "decisions": [_decision_json(call) for call in view.of_kind("decision")],
+        "scopes": [_scope_json(call) for call in view.of_kind("scope")],
+        "streams": [
+            {**_call_json(call), "chunks": call.outcome.get("chunks"), "failure": call.failure}
+            for call in view.of_kind("stream")
+        ],
+        "events": [
+            {**_call_json(call), "type": call.type, "data": call.asked.get("data")} for call in view.of_kind("event")
+        ],
+        "digest": view.digest,
+        "chain": view.chain,
+    }
+
+
+def gate_json(gate: OpenGate) -> JsonObject:
+    """Return one open gate, or one effect in doubt."""
+    return {
+        "gate": gate.gate,
+        "label": gate.label,
+        "in_doubt": gate.in_doubt,
+        "opened_at": gate.opened_at,
+        "due_at": gate.due_at,
+        "key": gate.key,
+        "show": gate.show,
+        "shown": gate.shown,
+        "schema": gate.schema,
+        "reason": gate.reason,
+        "start": gate.start,
+    }
+
+
+def _call_json(call: CallView) -> JsonObject:
+    return {
+        "id": call.id,
+        "status": call.status,
+        "start": call.start,
+        "end": call.end,
+        "asked_at": call.asked_at,
+        "ended_at": call.ended_at,
+    }
+
+
+def _step_json(call: CallView) -> JsonObject:
+    return {
+        **_call_json(call),
+        "tool": call.asked.get("tool"),
+        "attempts": call.attempts,
+        "due_at": call.due_at,
+        "idempotent": not call.asked.get("once", False),
+        "args": call.asked.get("args"),
+        "result": call.outcome.get("result"),
+        "failure": call.failure,
+        "by": call.by,
+    }
+
+
+def _answer_json(call: CallView) -> JsonObject:
+    return {
+        **_call_json(call),
+        "label": call.asked["label"],
+        "shown": call.asked.get("shown"),
+        "answer": call.outcome.get("answer"),
+        "by": call.by,
+    }
+
+
+def _decision_json(call: CallView) -> JsonObject:
+    named = ("choice", "candidates", "policy", "propensity", "context", "failure")
+    return {**_call_json(call), **{name: call.outcome.get(name) for name in named}}
+
+
+def _scope_json(call: CallView) -> JsonObject:
+    return {**_call_json(call), "kind": call.asked["kind"], "branches": call.asked.get("branches")}
