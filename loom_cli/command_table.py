@@ -18,6 +18,10 @@ class Row(NamedTuple):
 
 
 COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
+    "Make": (
+        Row("new", "loom_cli.commands.new", "Make a project: a flow that waits for a person, and its tests"),
+        Row("gen", "loom_cli.commands.gen", "Write loom_gen.py from what the folders declare"),
+    ),
     "Look": (
         Row("ps", "loom_cli.commands.ps", "List executions, the newest first"),
         Row("show", "loom_cli.commands.show", "Say where an execution stands and what it waits for"),

@@ -34,8 +34,10 @@ _BY_ERROR: Final = {
     "invalid-declaration": ExitCode.USAGE,
     "invalid-id": ExitCode.USAGE,
     "invalid-payload": ExitCode.USAGE,
+    "name-refused": ExitCode.USAGE,
     "not-in-doubt": ExitCode.USAGE,
     "replay-divergence": ExitCode.WAITING,
+    "source-invalid": ExitCode.USAGE,
     "store-not-found": ExitCode.NOT_FOUND,
     "unknown-flow": ExitCode.NOT_FOUND,
 }
