@@ -60,7 +60,8 @@ class Styled(NamedTuple):
     style: str = ""
 
 
-Cell: TypeAlias = str | Styled
+Cell: TypeAlias = str | Styled | tuple[Styled, ...]
+Pieces: TypeAlias = tuple[Styled, ...]
 
 
 class Column(NamedTuple):
@@ -116,7 +117,7 @@ class Screen:
 
     def line(self, *parts: Cell) -> None:
         """Print one line of a result."""
-        self.out.write(self._painted(parts, colour=self.colour) + "\n")
+        self.out.write(self._painted(parts, colour=self.colour).rstrip() + "\n")
 
     def text(self, text: str, style: str = "", indent: str = "") -> None:
         """Print text of several lines, such as a traceback or indented JSON."""
@@ -124,12 +125,13 @@ class Screen:
             self.out.write(f"{indent}{self._paint(line, style, colour=self.colour)}".rstrip() + "\n")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], indent: str = "") -> None:
-        """Print *rows* under the names of *columns*, aligned."""
-        cells = [[_plain(cell) for cell in row] for row in rows]
+        """Print *rows*, aligned, under the names of *columns* if these have any."""
+        cells = [[_pieces(cell) for cell in row] for row in rows]
+        if any(column.name for column in columns):
+            cells.insert(0, [(Styled(column.name, "dim"),) for column in columns])
         widths = self._widths(columns, cells, len(indent))
-        self.out.write(indent + self._row(columns, [Styled(c.name, "dim") for c in columns], widths))
         for row in cells:
-            self.out.write(indent + self._row(columns, row, widths))
+            self.out.write((indent + self._row(columns, row, widths)).rstrip() + "\n")
 
     def json(self, value: Any, *, indent: int | None = 2) -> None:
         """Print *value* as JSON: for people indented, one line with *indent* None. It is plain JSON in any encoding."""
@@ -139,7 +141,7 @@ class Screen:
 
     def note(self, *parts: Cell) -> None:
         """Print one line of a message, to *err*."""
-        self.err.write(self._painted(parts, colour=self.colour_err) + "\n")
+        self.err.write(self._painted(parts, colour=self.colour_err).rstrip() + "\n")
 
     def error(self, code: str, what: str, hint: str = "") -> None:
         """Print what happened and what to do."""
@@ -178,18 +180,16 @@ class Screen:
         return _first_cells(text, max(width - len(mark), 0)) + mark
 
     def _painted(self, parts: Iterable[Cell], *, colour: bool) -> str:
-        return "".join(self._paint(safe(p.text), p.style, colour=colour) for p in map(_plain, parts)).rstrip()
+        pieces = [piece for part in parts for piece in _pieces(part)]
+        return "".join(self._paint(safe(p.text), p.style, colour=colour) for p in pieces)
 
     def _paint(self, text: str, style: str, *, colour: bool) -> str:
         if not (colour and style and text):
             return text
         return f"\x1b[{';'.join(_CODES[word] for word in style.split())}m{text}\x1b[0m"
 
-    def _widths(self, columns: Sequence[Column], rows: Sequence[Sequence[Styled]], indent: int) -> list[int]:
-        widths = [
-            max(cell_len(column.name), *(cell_len(safe(row[at].text)) for row in rows), 0)
-            for at, column in enumerate(columns)
-        ]
+    def _widths(self, columns: Sequence[Column], rows: Sequence[Sequence[Pieces]], indent: int) -> list[int]:
+        widths = [max((_cells_of(row[at]) for row in rows), default=0) for at in range(len(columns))]
         if self.terminal:
             over = indent + sum(widths) + 2 * (len(widths) - 1) - self.width
             while over > 0 and (widest := _widest_to_shrink(columns, widths)) is not None:
@@ -197,14 +197,25 @@ class Screen:
                 over -= 1
         return widths
 
-    def _row(self, columns: Sequence[Column], row: Sequence[Styled], widths: Sequence[int]) -> str:
+    def _row(self, columns: Sequence[Column], row: Sequence[Pieces], widths: Sequence[int]) -> str:
         shown = []
-        for column, cell, width in zip(columns, row, widths, strict=True):
-            text = self.cut(cell.text, width)
-            gap = " " * (width - cell_len(text))
-            painted = self._paint(text, cell.style, colour=self.colour)
+        for column, pieces, width in zip(columns, row, widths, strict=True):
+            fitting = self._fitting(pieces, width)
+            gap = " " * (width - _cells_of(fitting))
+            painted = self._painted(fitting, colour=self.colour)
             shown.append(gap + painted if column.right else painted + gap)
-        return "  ".join(shown).rstrip() + "\n"
+        return "  ".join(shown)
+
+    def _fitting(self, pieces: Pieces, width: int) -> Pieces:
+        """Return *pieces* within *width* cells: the one that goes over is cut, and those after it are left out."""
+        if _cells_of(pieces) <= width:
+            return pieces
+        fitting: list[Styled] = []
+        for piece in pieces:
+            left = width - _cells_of(tuple(fitting))
+            if left > 0:
+                fitting.append(Styled(self.cut(piece.text, left), piece.style))
+        return tuple(fitting)
 
     def _json(self, value: Any, stream: TextIO, indent: int | None) -> str:
         holds_all = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
@@ -235,8 +246,14 @@ def _widest_to_shrink(columns: Sequence[Column], widths: Sequence[int]) -> int |
     return max(able, key=lambda at: widths[at], default=None)
 
 
-def _plain(cell: Cell) -> Styled:
-    return cell if isinstance(cell, Styled) else Styled(cell)
+def _pieces(cell: Cell) -> Pieces:
+    if isinstance(cell, str):
+        return (Styled(cell),)
+    return (cell,) if isinstance(cell, Styled) else cell
+
+
+def _cells_of(pieces: Pieces) -> int:
+    return sum(cell_len(safe(piece.text)) for piece in pieces)
 
 
 def _is_terminal(stream: Any) -> bool:

@@ -5,6 +5,7 @@ A log written by a newer Loom can be looked at: what this code does not know mov
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -31,9 +32,7 @@ def fold_at(events: Sequence[Event], n: int | None = None) -> ExecutionState:
     last = len(events) - 1 if n is None else n
     if not 0 <= last < len(events):
         raise IndexError(last)
-    state = empty_state(events[0].execution_id)
-    for state in states(events[: last + 1]):
-        pass
+    [state] = deque(states(events[: last + 1]), maxlen=1)
     return state
 
 

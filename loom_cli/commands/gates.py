@@ -1,0 +1,89 @@
+"""`loom gates`: everything, in all executions, that waits for a person."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from loom.core.views import OpenGate, open_gates
+from loom.kernel.reading import read_log
+from loom.lenses.folding import fold_at
+from loom.lenses.shapes import gate_json
+from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
+from loom_cli.answering import answer_command
+from loom_cli.cli import Cli
+from loom_cli.drawing import draw_gate
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.options import FlowFilterOption, JsonOption, StoreOption
+from loom_cli.screen import Screen, Styled
+
+app = command_app()
+
+_PAGE: Final = 200
+
+
+@app.command()
+def gates(
+    ctx: typer.Context,
+    *,
+    flow: FlowFilterOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many executions at most.")] = 100,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> ExitCode:
+    """List what waits for a person, and how to answer it.
+
+    The longest wait comes first. Effects in doubt wait for a verdict, gates for an answer.
+
+    Example: loom gates
+
+    Example: loom gates --flow refund --json
+    """
+    cli = Cli.of(ctx)
+    storage = cli.reader(store)
+    waiting = cli.run(_all_waiting(storage, flow or [], limit))
+    if as_json:
+        cli.screen.json([_row_json(row, gate, count) for row, gate, count in waiting])
+    elif waiting:
+        _draw(cli.screen, waiting, cli.now_ms())
+    else:
+        cli.screen.note(f"nothing waits for a person in {storage.url}")
+    return ExitCode.DONE
+
+
+async def _all_waiting(storage: Storage, flows: list[str], limit: int) -> list[tuple[ExecutionRow, OpenGate, int]]:
+    found: list[tuple[ExecutionRow, OpenGate, int]] = []
+    async for row in _rows(storage, flows, limit):
+        events = [event async for event in read_log(storage, row.execution_id)]
+        gates = open_gates(fold_at(events)) if events else []
+        found += [(row, gate, len(gates)) for gate in gates]
+    return sorted(found, key=lambda each: (each[1].opened_at, each[0].execution_id, each[1].start))
+
+
+async def _rows(storage: Storage, flows: list[str], limit: int) -> AsyncIterator[ExecutionRow]:
+    before: tuple[int, str] | None = None
+    while limit > 0:
+        query = ExecutionQuery(flows=flows, with_gates=True, limit=min(limit, _PAGE), before=before)
+        page = await storage.find(query)
+        for row in page:
+            yield row
+        if len(page) < query.limit:
+            return
+        limit -= len(page)
+        before = (page[-1].index.started_at, page[-1].execution_id)
+
+
+def _row_json(row: ExecutionRow, gate: OpenGate, count: int) -> dict[str, Any]:
+    command = answer_command(row.execution_id, gate, open_gates=count)
+    return {"execution": row.execution_id, "flow": row.index.flow, **gate_json(gate), "command": command}
+
+
+def _draw(screen: Screen, waiting: list[tuple[ExecutionRow, OpenGate, int]], now_ms: int) -> None:
+    for at, (row, gate, count) in enumerate(waiting):
+        if at:
+            screen.line()
+        screen.line(Styled(row.execution_id, "bold"), Styled(f"  {row.index.flow}", "dim"))
+        draw_gate(screen, row.execution_id, gate, now_ms=now_ms, open_gates=count)

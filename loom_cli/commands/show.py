@@ -1,0 +1,50 @@
+"""`loom show`: one execution, from the fold of its log."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from loom.lenses.execution import execution_view
+from loom.lenses.folding import fold_at
+from loom.lenses.shapes import execution_json
+from loom_cli.cli import Cli
+from loom_cli.drawing import draw_execution
+from loom_cli.errors import Usage
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
+from loom_cli.reading import whole_log
+
+app = command_app()
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    execution_id: ExecutionArgument,
+    *,
+    at: Annotated[
+        int | None, typer.Option("--at", metavar="N", min=0, help="As it stood after event number N, from 0.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every branch of a large scope.")] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> ExitCode:
+    """Say where an execution stands and what it waits for.
+
+    Example: loom show refund-42
+
+    Example: loom show refund-42 --at 3 --json
+    """
+    cli = Cli.of(ctx)
+    events = cli.run(whole_log(cli.reader(store), execution_id))
+    if at is not None and at >= len(events):
+        raise Usage(f"there is no event {at}", hint=f"--at {len(events) - 1} is the last one")
+    view = execution_view(fold_at(events, at), events)
+    if as_json:
+        cli.screen.json(execution_json(view))
+    else:
+        draw_execution(cli.screen, view, now_ms=cli.now_ms(), every=every)
+    return ExitCode.DONE

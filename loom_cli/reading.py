@@ -1,0 +1,27 @@
+"""What the reading commands ask of a store: one log, whole, by any beginning of its id that is unique."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loom.core.envelope import EventEnvelope
+from loom.kernel.errors import ExecutionNotFound
+from loom.kernel.reading import read_log
+from loom.spi.event_store import Storage
+from loom_cli.ids import meant_id
+
+Event = EventEnvelope[Any]
+
+
+async def whole_log(storage: Storage, text: str) -> list[Event]:
+    """Return the events of the execution that *text* means.
+
+    Raises:
+        AmbiguousExecution, ExecutionNotFound: *text* means none, or several.
+        LogCorrupt: a record cannot be read.
+    """
+    run_id = await meant_id(storage, text)
+    events = [event async for event in read_log(storage, run_id)]
+    if not events:  # deleted since we found it
+        raise ExecutionNotFound(execution_id=text, store=storage.url)
+    return events
