@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
-from loom.kernel.errors import AmbiguousGate, ApprovalMismatch, GateNotOpen, NotInDoubt
+from loom.kernel.errors import AlreadyAnswered, AmbiguousGate, ApprovalMismatch, GateNotOpen, NotInDoubt
 
 
 def gate_meant(state: ExecutionState, address: str | None, *, shown: str | None = None) -> OpenGate:
     """Return the open gate that *address* names: its whole id, an ending of it, its key, or nothing if only one is open.
 
     Raises:
+        AlreadyAnswered: it was answered.
         GateNotOpen: none fits.
         AmbiguousGate: several fit; they are listed.
         ApprovalMismatch: *shown* is not the digest of what the gate shows.
@@ -19,6 +20,9 @@ def gate_meant(state: ExecutionState, address: str | None, *, shown: str | None 
     fitting = _fitting(gates, address)
     addresses = [gate.gate for gate in gates]
     if not fitting:
+        answered = _answered(state, address)
+        if answered is not None:
+            raise AlreadyAnswered(execution_id=state.execution_id, gate=answered)
         raise GateNotOpen(execution_id=state.execution_id, gate=address, open_gates=addresses)
     if len(fitting) > 1:
         ids = [gate.gate for gate in fitting]
@@ -43,6 +47,16 @@ def doubt_meant(state: ExecutionState, address: str | None) -> OpenGate:
         ids = [gate.gate for gate in doubts]
         raise NotInDoubt(execution_id=state.execution_id, step=address or "(any step)", in_doubt=ids)
     return fitting[0]
+
+
+def _answered(state: ExecutionState, address: str | None) -> str | None:
+    """Return the gate answered last that *address* fits, None when there is none."""
+    for settled in state.settled:
+        if settled.outcome.type == "GATE_ANSWERED":
+            gate: str = settled.start.payload.id
+            if address in (None, gate, settled.start.payload.key) or gate.endswith((f"/{address}", f"#{address}")):
+                return gate
+    return None
 
 
 def _fitting(gates: list[OpenGate], address: str | None) -> list[OpenGate]:

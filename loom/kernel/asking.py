@@ -42,6 +42,7 @@ class Asking:
             self._drive.unwinding.refused()
             raise DriveEnding
         if branch.cut:
+            self._drive.unwinding.refused()
             raise BranchCut
 
     async def outcome(self, call: Call) -> Any:
@@ -89,8 +90,7 @@ class Asking:
 
     async def _refuse(self, branch: Branch) -> None:
         if self._drive.unwinding.is_exhausted:
-            never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            await never  # the body is abandoned here
+            await self._drive.unwinding.never()
         self.enter(branch)
 
     def _ask(self, call: Call) -> None:
@@ -129,6 +129,17 @@ class Asking:
         for call in held:
             self.begin(call)
 
+    def cut_without_failure(self, call: Call, event: Event) -> ReplayDivergence:
+        """Return the divergence that a recorded cut is whose branch did not fail this time."""
+        return ReplayDivergence(
+            execution_id=self._drive.state.execution_id,
+            scope=call.id,
+            ordinal=call.ordinal,
+            recorded={"kind": event.type, "id": f"{call.id}/{event.payload.branch}", "sequence": event.sequence},
+            asked=None,
+            likely="The branch that failed when this was recorded did not fail this time.",
+        )
+
     def _revived(self, call: Call, event: Event) -> Any:
         try:
             return call.syscall.revive(call, event)
@@ -150,7 +161,12 @@ class Asking:
 
 
 def remember_start(error: BaseException, event: Event) -> None:
-    """Note on *error* which start it is the outcome of, so that a failed run names it."""
+    """Note on *error* which start it is the outcome of, so that a failed run names it.
+
+    What a branch raised keeps the mark it has; an error of the author's own is marked with the scope it left.
+    """
+    if hasattr(error, "__loom_start__"):
+        return
     try:
         error.__loom_start__ = start_of(event)  # type: ignore[attr-defined]  # ours, on an exception of anybody's
     except AttributeError:

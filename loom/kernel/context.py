@@ -13,7 +13,7 @@ import logging
 import uuid as uuid_module
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, overload
 
 from loom import values
@@ -23,7 +23,7 @@ from loom.core.identity import Tag
 from loom.core.ids import ID_LENGTH_MAX
 from loom.core.missing import MISSING
 from loom.core.step import Step
-from loom.kernel.calls import Branch, Call, DriveEnding, Syscall, place_of_frame
+from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Syscall, place_of_frame
 from loom.kernel.errors import ForeignTask, StepIdReused, UnknownFlow
 from loom.kernel.fold import USER_PREFIX
 from loom.kernel.gates import GateSyscall, TimerSyscall
@@ -46,8 +46,25 @@ T4 = TypeVar("T4")
 
 KERNEL_ABI: Final = "1.0.0"
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 Body: TypeAlias = Callable[["Context"], Awaitable[T]]
 """A branch of `parallel`: an async function of the context."""
+
+
+def _syscall(function: F) -> F:
+    """Let a body that swallows the signal for ever stand still at last, where its syscalls raise otherwise."""
+
+    @wraps(function)
+    def called(self: Context, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(self, *args, **kwargs)
+        except (DriveEnding, BranchCut):
+            if self._drive.unwinding.is_exhausted:
+                return self._drive.unwinding.never()
+            raise
+
+    return called  # type: ignore[return-value]  # it takes and returns what *function* does
 
 
 class Context:
@@ -73,6 +90,7 @@ class Context:
     ) -> Coroutine[Any, Any, R]: ...
     @overload
     def run(self, label: str, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
+    @_syscall
     def run(self, step: Step[Any, Any] | str, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Run a step once, durably, and return its recorded result: `await ctx.run(fetch, order)`.
 
@@ -94,6 +112,7 @@ class Context:
             return self._step(branch, inline, binding_of(args[0]), (args[1:], kwargs))
         return self._step(branch, inline, binding_of_function(args[0]), (args[1:], kwargs))
 
+    @_syscall
     def execute(
         self, tool_id: str, arguments: Mapping[str, Any] | None = None, /, *, id: str | None = None
     ) -> Coroutine[Any, Any, Any]:
@@ -169,6 +188,7 @@ class Context:
     def parallel(self, *branches: Body[T], name: str = ...) -> Coroutine[Any, Any, tuple[T, ...]]: ...
     @overload
     def parallel(self, branches: Mapping[str, Body[T]], /, *, name: str = ...) -> Coroutine[Any, Any, dict[str, T]]: ...
+    @_syscall
     def parallel(self, *branches: Any, name: str = "parallel") -> Coroutine[Any, Any, Any]:
         """Run branches side by side, each an `async def branch(ctx)`, and return their results in the order given.
 
@@ -200,6 +220,7 @@ class Context:
         limit: int | None = ...,
         name: str = ...,
     ) -> Coroutine[Any, Any, list[R]]: ...
+    @_syscall
     def map(
         self, fn: Any, items: Iterable[Any], /, *, limit: int | None = None, name: str = "map"
     ) -> Coroutine[Any, Any, list[Any]]:
@@ -241,6 +262,7 @@ class Context:
     def suspend(
         self, label: str, *, expects: Any = ..., show: Any = ..., timeout: timedelta | None = ..., key: str | None = ...
     ) -> Coroutine[Any, Any, Any]: ...
+    @_syscall
     def suspend(
         self,
         label: str,
@@ -265,12 +287,14 @@ class Context:
         digest = values.digest({"show": gate.show, "timeout_ms": timeout_ms, "key": key})
         return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), digest))
 
+    @_syscall
     def sleep(self, duration: timedelta | float, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
         """Sleep durably for *duration* (a timedelta, or seconds), across restarts, from when it was first asked."""
         branch = self._enter("sleep")
         given = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
         return self._timer(branch, TimerSyscall(delay_ms=_milliseconds(given)), name)
 
+    @_syscall
     def sleep_until(self, when: datetime, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
         """Sleep durably until *when*, an aware datetime; a time that has passed is due at once."""
         branch = self._enter("sleep_until")
@@ -284,6 +308,7 @@ class Context:
 
     # -- records -------------------------------------------------------------------------------------------------
 
+    @_syscall
     def decide(
         self, name: str, chooser: Callable[..., Any], candidates: Any = None, /, *, policy: Any = None
     ) -> Coroutine[Any, Any, Any]:
@@ -302,6 +327,7 @@ class Context:
         decision = DecisionSyscall(chooser, given, encoded, policy)
         return self._drive.asking.outcome(self._call(branch, decision, branch.mint(name), values.digest(encoded)))
 
+    @_syscall
     def emit(self, type: str, data: Any = None, /) -> Coroutine[Any, Any, None]:
         """Append a domain event of your own type, once; it stands in the log as `user.<type>`."""
         branch = self._enter("emit")
@@ -310,6 +336,7 @@ class Context:
         call = self._call(branch, EmitSyscall(USER_PREFIX + type, encoded), branch.mint(type), values.digest(encoded))
         return self._drive.asking.outcome(call)
 
+    @_syscall
     def stream(self, label: str, source: AsyncIterable[T], /) -> Coroutine[Any, Any, list[T]]:
         """Pass the pieces of *source* to live listeners as they come; record and return the list of them once."""
         branch = self._enter("stream")

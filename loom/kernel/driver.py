@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -28,7 +29,7 @@ from loom.kernel import facts as f
 from loom.kernel.context import Context
 from loom.kernel.drive import Drive, Setting
 from loom.kernel.effects import EffectRuntime
-from loom.kernel.errors import AlreadyAnswered, GateNotOpen, ReplayDivergence
+from loom.kernel.errors import AlreadyAnswered, ReplayDivergence
 from loom.kernel.journal import Journal, Writer
 from loom.kernel.outcome import Outcome, outcome_of
 from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
@@ -85,6 +86,7 @@ class Driver:
         self.listeners: list[Callable[[Event], None]] = []
         if surroundings.on_durable_event is not None:
             self.listeners.append(surroundings.on_durable_event)
+        self._places: WeakValueDictionary[ExecutionId, asyncio.Lock] = WeakValueDictionary()
         self._writer: tuple[asyncio.AbstractEventLoop, Writer] | None = None
         self._fingerprints: dict[str, str] = {}
         self._hints: dict[str, tuple[Any, Any]] = {}
@@ -123,34 +125,45 @@ class Driver:
             listeners=tuple(self.listeners),
         )
 
-    async def drive(self, journal: Journal, flow: Flow[Any, Any], manner: Manner) -> Outcome[Any]:
-        """Drive the run of *journal* until it ends or parks, and return where it stands.
+    def place(self, run_id: ExecutionId) -> asyncio.Lock:
+        """Return the lock under which a verb of this process loads a run and takes it up, or finds it taken."""
+        return self._places.setdefault(run_id, asyncio.Lock())
 
-        Raises:
+    async def open(self) -> Mapping[str, Any]:
+        """Return the opened resources; a verb calls this before it takes a run up."""
+        return await self.around.resources() if self.around.resources is not None else {}
+
+    def take_up(
+        self, journal: Journal, flow: Flow[Any, Any], manner: Manner, resources: Mapping[str, Any]
+    ) -> Awaitable[Outcome[Any]]:
+        """Take the place of the driver of this run, at once, and return what drives it until it ends or parks.
+
+        Raises, when awaited:
             DriveStopped, StoreError: the drive had to stop; a divergence is recorded and the run parked.
         """
         run_id = journal.state.execution_id
-        drive = Drive(journal, await self._setting(journal, flow, manner))
+        drive = self.drives[run_id] = Drive(journal, self._setting(journal, flow, manner, resources))
         context = Context(drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.asking.is_replaying))
-        body = partial(self._body, flow, context, journal.state.facts.input)
-        self.drives[run_id] = drive
+        return self._carry_out(drive, flow, partial(self._body, flow, context, journal.state.facts.input))
+
+    async def _carry_out(self, drive: Drive, flow: Flow[Any, Any], body: Callable[[], Awaitable[Any]]) -> Outcome[Any]:
         try:
             state = await drive.run(body)
         except ReplayDivergence as divergence:
-            await self._park_diverged(journal, divergence)
+            await self._park_diverged(drive.journal, divergence)
             raise
         finally:
-            if self.drives.get(run_id) is drive:
-                del self.drives[run_id]
+            drive.live.set()
+            del self.drives[drive.state.execution_id]
         return self.outcome(state, flow)
 
-    async def _setting(self, journal: Journal, flow: Flow[Any, Any], manner: Manner) -> Setting:
+    def _setting(self, journal: Journal, flow: Flow[Any, Any], manner: Manner, resources: Mapping[str, Any]) -> Setting:
         around, present = self.around, self.fingerprint_of(flow)
         return Setting(
             lane=around.storage,
             clock=around.clock,
             effects=around.effects,
-            resources=await around.resources() if around.resources is not None else {},
+            resources=resources,
             fingerprint=present,
             same_code=same(journal.state.facts.fingerprint, present),
             encode_result=values.codec_for(self.hints_of(flow)[1], "result").encode,
@@ -173,30 +186,24 @@ class Driver:
             journal.commit("EXECUTION_DIVERGED", f.ExecutionDiverged(divergence.as_json()))
             await journal.barrier()
 
-    async def go_on(
-        self, state: ExecutionState, incarnation: Incarnation, flow: Flow[Any, Any], manner: Manner
-    ) -> Outcome[Any]:
-        """Drive a run that stands in the store, or hand the request to the drive that this process has of it."""
-        drive = self.drives.get(state.execution_id)
-        if drive is None:
-            return await self.drive(self.journal(state, incarnation), flow, manner)
+    async def hand_over(self, drive: Drive, manner: Manner) -> Outcome[Any]:
+        """Hand the request of a verb to the drive that this process has of the run."""
         if manner.offer is not None:
-            await drive.live.wait()
             await manner.offer(drive)
             drive.requests.knock()
-        return Outcome(execution_id=state.execution_id, status="accepted", length=state.length)
+        return Outcome(execution_id=drive.state.execution_id, status="accepted", length=drive.state.length)
 
     async def offer(self, incarnation: Incarnation, ask: Ask, drive: Drive) -> None:
         """Validate a request against what the body waits for, and insert it durably.
 
         Raises:
-            GateNotOpen, InvalidPayload: nothing was inserted.
+            InvalidPayload: nothing was inserted.
             AlreadyAnswered: somebody was first.
         """
         run_id = drive.state.execution_id
         call = drive.delivery.calls.get(ask.body["start"])
         if call is None or call.settled:
-            raise GateNotOpen(execution_id=run_id, gate=ask.what, open_gates=())
+            raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
         drive.requests.fact_of(ask.kind, call, ask.body)
         at, body = self.around.clock.now_ms(), orjson.dumps(ask.body)
         lane = self.around.storage

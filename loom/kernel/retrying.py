@@ -15,7 +15,8 @@ def retried(state: ExecutionState) -> ExecutionRetried:
 
     Void are: the failure that escaped (a step keeps its start, and its key; anything else is asked anew), what its scope
     asked after it, what each enclosing scope asked after the inner scope opened, and the cuts it caused. Siblings
-    keep their records. A failure of the flow's own, outside any syscall, makes nothing void: the flow runs again.
+    keep their records. An error of the author's own makes void what came after it: the scope it left, if any, keeps its
+    branches' records and loses its cut.
 
     Raises:
         ExecutionNotFailed: the run is not failed.
@@ -33,12 +34,16 @@ def retried(state: ExecutionState) -> ExecutionRetried:
         for sequence, start in starts.items()
         if (limit := limits.get(scope_of(start))) is not None and start.payload.ordinal > limit
     ]
+    reopened = [cause.sequence] if cause.type == "STEP_STARTED" else []
+    if not reopened and cause.type != "SCOPE_OPENED":
+        void.append(cause.sequence)
     # what was asked inside a scope that is itself void is void with it
     void += [s for s, start in starts.items() if s not in void and _inside(start, [starts[v] for v in void])]
-    reopened = [cause.sequence] if cause.type == "STEP_STARTED" else []
-    if not reopened:
-        void.append(cause.sequence)
-    cuts = [scope for scope, cut in state.cuts.items() if cause.payload.id.startswith(f"{cut.start.payload.id}/")]
+    cuts = [
+        sequence
+        for sequence, cut in state.cuts.items()
+        if sequence in void or sequence == cause.sequence or _inside(cause, [cut.start])
+    ]
     return ExecutionRetried(generation, sorted(void), reopened, sorted(cuts))
 
 

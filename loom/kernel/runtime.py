@@ -120,7 +120,7 @@ class WorkflowRuntime:
             ExecutionAlreadyExists: the id is taken; nothing ran.
             DriveStopped, StoreError: the drive had to stop; the run can be resumed.
         """
-        found = self.flow(flow)
+        found, resources = self.flow(flow), await self._driver.open()
         chosen = execution_id(id) if id is not None else None
         fact = self._start_fact(found, input, options.get("attributes"))
         run_id = chosen or self._made_up_id(found.id)
@@ -134,7 +134,8 @@ class WorkflowRuntime:
                 raise ExecutionAlreadyExists(execution_id=run_id) from conflict
         if started is not None:
             started(run_id)
-        return await self._driver.drive(journal, found, Manner(principal, options.get("linger_s", LINGER_S)))
+        manner = Manner(principal, options.get("linger_s", LINGER_S))
+        return await self._driver.take_up(journal, found, manner, resources)
 
     async def resume(
         self,
@@ -157,14 +158,16 @@ class WorkflowRuntime:
             ReplayDivergence: the code no longer asks what the log recorded; the run is parked as diverged.
             SequenceConflict: another process drives it.
         """
-        state, incarnation, flow = await self._resumable(execution_id)
         if answer is MISSING:
-            return await self._driver.go_on(state, incarnation, flow, Manner(principal, linger_s))
-        meant = gate_meant(state, gate, shown=shown)
-        body = {"start": meant.start, "answer": values.plain(answer), "principal": principal}
-        ask = Ask("answer", f"gate:{meant.start}", body, meant.gate)
-        offer = partial(self._driver.offer, incarnation, ask)
-        return await self._driver.go_on(state, incarnation, flow, Manner(principal, linger_s, offer))
+            return await self._go_on(execution_id, lambda *_: Manner(principal, linger_s))
+
+        def manner_of(state: ExecutionState, incarnation: Incarnation) -> Manner:
+            meant = gate_meant(state, gate, shown=shown)
+            body = {"start": meant.start, "answer": values.plain(answer), "principal": principal}
+            ask = Ask("answer", f"gate:{meant.start}", body, meant.gate)
+            return Manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
+
+        return await self._go_on(execution_id, manner_of)
 
     async def resolve(
         self,
@@ -182,13 +185,15 @@ class WorkflowRuntime:
             NotInDoubt, AlreadyAnswered, InvalidPayload: nothing was written.
             As `resume`.
         """
-        state, incarnation, flow = await self._resumable(execution_id)
-        meant = doubt_meant(state, step)
-        doubt = state.attempts[meant.start].doubt
-        body = {"start": meant.start, "verdict": verdict, "value": values.plain(value), "principal": principal}
-        ask = Ask("verdict", f"doubt:{meant.start}:{doubt.sequence if doubt else 0}", body, meant.gate)
-        offer = partial(self._driver.offer, incarnation, ask)
-        return await self._driver.go_on(state, incarnation, flow, Manner(principal, linger_s, offer))
+
+        def manner_of(state: ExecutionState, incarnation: Incarnation) -> Manner:
+            meant = doubt_meant(state, step)
+            doubt = state.attempts[meant.start].doubt
+            body = {"start": meant.start, "verdict": verdict, "value": values.plain(value), "principal": principal}
+            ask = Ask("verdict", f"doubt:{meant.start}:{doubt.sequence if doubt else 0}", body, meant.gate)
+            return Manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
+
+        return await self._go_on(execution_id, manner_of)
 
     async def retry(
         self, execution_id: str, *, principal: str | None = None, linger_s: float = LINGER_S
@@ -198,13 +203,35 @@ class WorkflowRuntime:
         Raises:
             ExecutionNotFound, ExecutionNotFailed, SequenceConflict: nothing was written.
         """
-        state, incarnation = await self._loaded(execution_id)
-        fact = retried(state)
-        flow = self.flow(state.facts.flow)
-        journal = self._driver.journal(state, incarnation)
-        journal.commit("EXECUTION_RETRIED", fact, _by(principal))
-        await journal.barrier()
-        return await self._driver.drive(journal, flow, Manner(principal, linger_s))
+        resources = await self._driver.open()
+        async with self._driver.place(ExecutionId(execution_id)):
+            state, incarnation = await self._loaded(execution_id)
+            fact, flow = retried(state), self.flow(state.facts.flow)
+            journal = self._driver.journal(state, incarnation)
+            journal.commit("EXECUTION_RETRIED", fact, _by(principal))
+            await journal.barrier()
+            driving = self._driver.take_up(journal, flow, Manner(principal, linger_s), resources)
+        return await driving
+
+    async def _go_on(self, id: str, manner_of: Callable[[ExecutionState, Incarnation], Manner]) -> Outcome[Any]:
+        """Take up the run that waits in the store, or hand the request to the drive that this process has of it."""
+        run_id, resources = execution_id(id), await self._driver.open()
+        while True:
+            drive = self._driver.drives.get(run_id)
+            if drive is None:
+                async with self._driver.place(run_id):
+                    if run_id in self._driver.drives:
+                        continue
+                    state, incarnation = await self._resumable(run_id)
+                    manner, flow = manner_of(state, incarnation), self.flow(state.facts.flow)
+                    journal = self._driver.journal(state, incarnation)
+                    driving = self._driver.take_up(journal, flow, manner, resources)
+                return await driving
+            await drive.live.wait()
+            if drive.ending is None and drive.journal.incarnation is not None:
+                manner = manner_of(drive.state, drive.journal.incarnation)
+                return await self._driver.hand_over(drive, manner)
+            await asyncio.sleep(0)  # it is over, and gives its place up now
 
     async def load_state(self, execution_id: str) -> ExecutionState:
         """Return the fold of the log.
@@ -287,16 +314,12 @@ class WorkflowRuntime:
         token = base64.b32encode(self._surroundings.entropy.token(10)).decode("ascii").lower()
         return ExecutionId(f"{flow[:150]}-{token[:12]}")
 
-    async def _resumable(self, id: str) -> tuple[ExecutionState, Incarnation, Flow[Any, Any]]:
-        drive = self._driver.drives.get(ExecutionId(id))
-        if drive is not None and drive.journal.incarnation is not None:
-            state, incarnation = drive.state, drive.journal.incarnation
-        else:
-            state, incarnation = await self._loaded(id)
+    async def _resumable(self, run_id: ExecutionId) -> tuple[ExecutionState, Incarnation]:
+        state, incarnation = await self._loaded(run_id)
         if state.is_terminal:
             hint = "`loom retry` tries a failed run again." if state.status == "failed" else ""
-            raise ExecutionTerminated(execution_id=id, status=state.status, hint=hint)
-        return state, incarnation, self.flow(state.facts.flow)
+            raise ExecutionTerminated(execution_id=run_id, status=state.status, hint=hint)
+        return state, incarnation
 
     async def _loaded(self, id: str) -> tuple[ExecutionState, Incarnation]:
         run_id = execution_id(id)

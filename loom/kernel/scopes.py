@@ -113,6 +113,9 @@ class ScopeSyscall:
 
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
         """Deliver the cut of this scope: unwind every branch that is still open."""
+        if self.failed is None or self.failed[0].path[-1][1] != event.payload.branch:
+            drive.stop(drive.asking.cut_without_failure(call, event))
+            return
         self.cutting = True
         for branch in self.branches:
             if branch in self.open:

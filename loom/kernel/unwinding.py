@@ -39,6 +39,16 @@ class Unwinding:
         """Whether the body was refused so often that its syscalls no longer return."""
         return self._refusals >= REFUSALS_MAX
 
+    async def never(self) -> None:
+        """Wait for ever: a body that was refused too often is abandoned where it next waits."""
+        task = asyncio.current_task()
+        if task is not None:
+            # Else the end of the loop would wait for a task that swallows its cancellation, too.
+            asyncio.tasks._unregister_task(task)  # noqa: SLF001  # documented for whoever takes over a task's life
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # it is destroyed pending
+        forever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        await forever
+
     def hush(self, task: asyncio.Task[Any] | None) -> None:
         """Keep asyncio from complaining about a signal that ended a task of the author's."""
         if task is not None and task not in self._hushed:
