@@ -1,0 +1,148 @@
+"""`loom doctor`: what is installed here, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from pathlib import Path
+from platform import platform
+from typing import Annotated, Any
+
+import typer
+
+from loom.core.errors import LoomError
+from loom.kernel.context import KERNEL_ABI
+from loom.kernel.fold import EVENT_SCHEMA_VERSION
+from loom.plugins.sqlite import store_location, wal_safety
+from loom.plugins.sqlite.schema import SCHEMA_VERSION
+from loom.spi.errors import StoreNotFound
+from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
+from loom_cli.app_location import app_reference
+from loom_cli.cli import Cli
+from loom_cli.errors import AppNotFound
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.options import AppOption, JsonOption, StoreOption
+from loom_cli.screen import Screen, Styled
+from loom_cli.version import version
+
+app = command_app()
+
+Report = dict[str, Any]
+
+
+@app.command()
+def doctor(
+    ctx: typer.Context,
+    *,
+    versions: Annotated[bool, typer.Option("--versions", help="Only the versions of the contracts.")] = False,
+    app_name: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> ExitCode:
+    """Say what this installation, its store and its app are.
+
+    It ends with 1 when something is wrong: a store that cannot be read, an app that cannot be imported. That there is
+    no store yet, or no app here, is no fault.
+
+    Example: loom doctor
+
+    Example: loom doctor --versions --json
+    """
+    cli = Cli.of(ctx)
+    if versions:
+        _print(cli.screen, {"contracts": contracts()} if not as_json else contracts(), as_json=as_json)
+        return ExitCode.DONE
+    report: Report = {
+        "loom": {"version": version(), "python": sys.version.split()[0], "executable": sys.executable},
+        "system": {"platform": platform(), "sqlite": sqlite3.sqlite_version, "write-ahead log": wal_safety().way},
+        "contracts": contracts(),
+        "store": store_report(cli, store),
+        "app": app_report(cli, app_name),
+        "terminal": _terminal(cli.screen),
+    }
+    _warn_of_two_stores(report)
+    _print(cli.screen, report, as_json=as_json)
+    return ExitCode.FAILED if any("fault" in part for part in report.values()) else ExitCode.DONE
+
+
+def contracts() -> Report:
+    """Return the versions that plugins, logs and peers are written against."""
+    return {
+        "kernel ABI": KERNEL_ABI,
+        "event schema": EVENT_SCHEMA_VERSION,
+        "event store SPI": EVENT_STORE_SPI_VERSION,
+        "sqlite schema": SCHEMA_VERSION,
+    }
+
+
+def store_report(cli: Cli, store: str | None) -> Report:
+    """Return where the store is and what it says; a *fault* is what keeps it from being read."""
+    try:
+        location = store_location(store, folder=cli.folder)
+        storage = cli.reader(store)
+        report: Report = {"url": storage.url, "named by": location.named_by}
+        rows = cli.run(storage.find(ExecutionQuery(limit=1)))
+    except StoreNotFound:
+        return {**report, "state": "not there yet: the first run makes it"}
+    except LoomError as error:
+        return {"fault": str(error), "hint": error.hint}
+    return {**report, "state": "holds executions" if rows else "empty"}
+
+
+def app_report(cli: Cli, reference: str | None) -> Report:
+    """Return which app is here, with what it registers; a *fault* is what keeps it from being used."""
+    try:
+        found = app_reference(reference, folder=cli.folder)
+        loaded = cli.app(reference)
+    except AppNotFound as error:
+        return {"state": str(error)} if reference is None else {"fault": str(error), "hint": error.hint}
+    except LoomError as error:
+        return {"fault": str(error), "hint": error.hint}
+    return {
+        "name": f"{found.module}:{found.attribute}",
+        "named by": found.named_by,
+        "flows": sorted(loaded.registry.flows),
+        "store": loaded.storage.url,
+        "registry": loaded.registry.digest(),
+    }
+
+
+def _warn_of_two_stores(report: Report) -> None:
+    url, apps = report["store"].get("url"), report["app"].get("store")
+    if url and apps and url != apps:
+        report["app"]["note"] = f"the app keeps its logs in {apps}, but ps, show, logs and gates read {url}"
+        report["app"]["hint"] = "Set [tool.loom] store in pyproject.toml, or wire sqlite_storage() without a path."
+
+
+def _terminal(screen: Screen) -> Report:
+    encoding = getattr(screen.out, "encoding", None) or "unknown"
+    return {"terminal": screen.terminal, "width": screen.width, "colour": screen.colour, "encoding": encoding}
+
+
+def _print(screen: Screen, report: Report, *, as_json: bool) -> None:
+    if as_json:
+        screen.json({key.replace(" ", "_").replace("-", "_"): _json(part) for key, part in report.items()})
+        return
+    for at, (title, part) in enumerate(report.items()):
+        if at:
+            screen.line()
+        screen.line(Styled(title, "bold"))
+        for name, value in part.items():
+            style = "red" if name == "fault" else "yellow" if name in ("hint", "note") else ""
+            screen.line("  ", Styled(name.ljust(16), "dim"), Styled(_words(value), style))
+
+
+def _json(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    return {key.lower().replace(" ", "_").replace("-", "_"): value for key, value in part.items()}
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str | Path) else json.dumps(value)

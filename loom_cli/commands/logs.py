@@ -1,0 +1,139 @@
+"""`loom logs`: the events of one execution, durable ones only (kernel rule 3.5)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any, Final, cast
+
+import typer
+
+from loom.core.envelope import EventEnvelope
+from loom.core.ids import ExecutionId
+from loom.core.state import empty_state
+from loom.kernel.codec import decode_events
+from loom.kernel.fold import EVENTS, evolve
+from loom.lenses.folding import event_json, legible
+from loom.spi.event_store import EventRecord, Storage
+from loom_cli.cli import Cli
+from loom_cli.errors import Usage
+from loom_cli.event_lines import event_line, matches, style_of, unknown_types
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.ids import meant_id
+from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
+from loom_cli.screen import Screen, Styled
+from loom_cli.times import date_time, day, time_of_day
+
+app = command_app()
+
+Event = EventEnvelope[Any]
+
+_TYPE_WIDTH: Final = max(map(len, EVENTS))
+
+
+@app.command()
+def logs(
+    ctx: typer.Context,
+    execution_id: ExecutionArgument,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
+    type_: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="Only such events; `*FAILED` and the like fit; may be repeated."),
+    ] = None,
+    start: Annotated[int, typer.Option("--from", metavar="N", min=0, help="Begin with event number N.")] = 0,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> ExitCode:
+    """Print the events of an execution, or follow them.
+
+    Only what is on disk is printed, in the order of the log. --json prints one object a line.
+
+    Example: loom logs refund-42
+
+    Example: loom logs refund-42 --type 'STEP_*' --type '*FAILED' --json
+
+    Example: loom logs refund-42 --follow --from 4
+    """
+    cli = Cli.of(ctx)
+    globs = _known(type_ or [])
+    listing = _Listing(cli.screen, cli.reader(store), as_json=as_json)
+    cli.run(listing.run(execution_id, start, globs, follow=follow))
+    return ExitCode.DONE
+
+
+class _Listing:
+    """Prints events as they come; where one cites a syscall that was not printed, its name is looked up."""
+
+    def __init__(self, screen: Screen, storage: Storage, *, as_json: bool) -> None:
+        self._screen, self._storage, self._as_json = screen, storage, as_json
+        self._names: dict[int, str] = {}
+        self._day = ""
+
+    async def run(self, text: str, start: int, globs: list[str], *, follow: bool) -> None:
+        run_id = await meant_id(self._storage, text)
+        records = self._followed(run_id) if follow else self._stored(run_id, start)
+        async with aclosing(records):
+            async for record in records:
+                [event] = decode_events(run_id, [record])
+                if event.sequence >= start and matches(event.type, globs):
+                    await self._print(event)
+                    if follow:
+                        self._screen.flush()
+
+    async def _stored(self, run_id: ExecutionId, start: int) -> AsyncGenerator[EventRecord]:
+        while page := await self._storage.read(run_id, start=start):
+            for record in page:
+                yield record
+            start = page[-1].sequence + 1
+
+    async def _followed(self, run_id: ExecutionId) -> AsyncGenerator[EventRecord]:
+        """Yield every event until the run has ended and nothing more is stored (a retry may follow an end)."""
+        state = empty_state(run_id)
+        feed: AsyncIterator[EventRecord] = self._storage.subscribe(run_id)
+        async with aclosing(cast("AsyncGenerator[EventRecord]", feed)):
+            async for record in feed:
+                yield record
+                [event] = decode_events(run_id, [record])
+                state = evolve(state, legible(event))
+                if state.is_terminal:
+                    head = await self._storage.head(run_id)
+                    if head is None or head.length <= state.length:
+                        return
+
+    async def _print(self, event: Event) -> None:
+        if self._as_json:
+            self._screen.json(event_json(event), indent=None)
+            return
+        start = getattr(event.payload, "start", None)
+        if start is not None and start not in self._names:
+            self._names[start] = await self._name(event.execution_id, start)
+        line = event_line(event, lambda sequence: self._names[sequence])
+        screen = self._screen
+        at = time_of_day(event.at) if screen.terminal else f"{date_time(event.at)}.{event.at % 1000:03}"
+        if screen.terminal and self._day != (today := day(event.at)):
+            self._day = today
+            screen.line(Styled(f"       {today}", "dim"))
+        left = screen.width - 5 - 2 - len(at) - 2 - _TYPE_WIDTH - 2 - len(line.about) - 2
+        says = line.says if line.value is None else f"{line.says} {screen.brief(line.value, 10**6)}".strip()
+        screen.line(
+            Styled(f"{event.sequence:>5}  {at}  ", "dim"),
+            Styled(event.type.ljust(_TYPE_WIDTH), style_of(event.type)),
+            f"  {line.about}",
+            Styled(f"  {screen.cut(says, max(left, 12))}", "red" if line.is_failure else "dim"),
+        )
+
+    async def _name(self, run_id: ExecutionId, start: int) -> str:
+        for event in decode_events(run_id, await self._storage.read(run_id, start=start, stop=start + 1)):
+            return str(getattr(legible(event).payload, "id", f"event {start}"))
+        return f"event {start}"
+
+
+def _known(types: list[str]) -> list[str]:
+    globs = [type_ if "." in type_ else type_.upper() for type_ in types]
+    if unknown := unknown_types(globs):
+        near = difflib.get_close_matches(unknown[0], EVENTS)
+        raise Usage(f"no event is of type {unknown[0]!r}", hint=f"--type {near[0] if near else 'STEP_COMPLETED'}")
+    return globs

@@ -1,0 +1,113 @@
+"""One event in one line: what it is about, and what it says. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple
+
+from loom.core.envelope import EventEnvelope
+from loom.kernel.fold import EVENTS, USER_PREFIX
+from loom.lenses.folding import is_newer
+
+Event = EventEnvelope[Any]
+NameOf = Callable[[int], str]
+"""The identity of the syscall that an event opened, by its sequence."""
+
+_VALUES: Final = {
+    "EXECUTION_STARTED": "input",
+    "EXECUTION_COMPLETED": "result",
+    "EXECUTION_DIVERGED": "difference",
+    "STEP_STARTED": "args",
+    "STEP_COMPLETED": "result",
+    "GATE_OPENED": "show",
+    "GATE_ANSWERED": "answer",
+    "DECISION_RECORDED": "choice",
+    "SCOPE_OPENED": "branches",
+}
+"""Which field of a payload a reader wants to see."""
+
+_STYLES: Final = (
+    ("EXECUTION_COMPLETED", "green"),
+    ("*_FAILED", "red"),
+    ("*_DIVERGED", "red"),
+    ("*_TIMED_OUT", "yellow"),
+    ("*_INDOUBT", "magenta"),
+    ("GATE_*", "yellow"),
+    ("EXECUTION_SUSPENDED", "yellow"),
+    ("EXECUTION_*", "blue"),
+    ("user.*", "cyan"),
+)
+
+
+class EventLine(NamedTuple):
+    """*about* names the flow, or the syscall; *says* is text, *value* a JSON value to show when there is one."""
+
+    about: str
+    says: str = ""
+    value: Any = None
+    is_failure: bool = False
+
+
+def event_line(event: Event, name_of: NameOf) -> EventLine:
+    """Return what a list shows of *event* beside its number, time and type."""
+    if is_newer(event):
+        return EventLine("", "of a newer Loom", event.payload)
+    payload, by = event.payload, event.metadata.get("principal")
+    about = _about(payload, name_of)
+    failure = getattr(payload, "failure", None)
+    told = [*_words(event), *([f"by {by}"] if by else [])]
+    if failure is not None:
+        return EventLine(about, ", ".join([*told, failure_text(failure)]), is_failure=True)
+    field = "data" if event.type.startswith(USER_PREFIX) else _VALUES.get(event.type, "")
+    return EventLine(about, ", ".join(told), getattr(payload, field, None))
+
+
+def style_of(type_: str) -> str:
+    """Return the style of a type of event."""
+    return next((style for glob, style in _STYLES if fnmatchcase(type_, glob)), "")
+
+
+def matches(type_: str, globs: list[str]) -> bool:
+    """Tell whether a type of event is one of *globs* (`STEP_COMPLETED`, `*FAILED`); an empty list takes all."""
+    return not globs or any(fnmatchcase(type_, glob) for glob in globs)
+
+
+def unknown_types(globs: list[str]) -> list[str]:
+    """Return those of *globs* that fit no type there is; the author's own types are not known here."""
+    return [g for g in globs if not g.startswith(USER_PREFIX) and not any(fnmatchcase(name, g) for name in EVENTS)]
+
+
+def failure_text(failure: Mapping[str, Any]) -> str:
+    """Return the record of a failure as `Type: message`."""
+    kind, message = failure.get("type", "Exception"), failure.get("message", "")
+    return f"{kind}: {message}" if message else str(kind)
+
+
+def _about(payload: Any, name_of: NameOf) -> str:
+    if hasattr(payload, "id"):
+        return str(payload.id)
+    if hasattr(payload, "start"):
+        return name_of(payload.start)
+    return str(getattr(payload, "flow", ""))
+
+
+def _words(event: Event) -> list[str]:
+    say = _WORDS.get(event.type)
+    if say is not None:
+        return [word for word in [say(event.payload)] if word]
+    reason = getattr(event.payload, "reason", None)
+    return [reason] if reason else []
+
+
+_WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "EXECUTION_RESUMED": lambda payload: "after it was cut off" if payload.cut_off else "",
+    "EXECUTION_RETRIED": lambda payload: f"generation {payload.generation}",
+    "EXECUTION_MIGRATED": lambda payload: f"to other code, {len(payload.differences)} arguments differ",
+    "STEP_ATTEMPTED": lambda payload: f"attempt {payload.attempt}",
+    "STEP_ATTEMPT_FAILED": lambda payload: f"attempt {payload.attempt}",
+    "STEP_FAILED": lambda payload: f"after {payload.attempts} attempts" if payload.attempts > 1 else "",
+    "EFFECT_RESOLVED": lambda payload: f"as {payload.verdict}",
+    "STREAM_SETTLED": lambda payload: f"{len(payload.chunks or ())} chunks",
+    "SCOPE_CUT": lambda payload: f"because {payload.branch} failed",
+}
