@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import sys
-from pathlib import Path
 from platform import platform
 from typing import Annotated, Any
 
@@ -56,7 +54,7 @@ def doctor(
         return ExitCode.DONE
     report: Report = {
         "loom": {"version": version(), "python": sys.version.split()[0], "executable": sys.executable},
-        "system": {"platform": platform(), "sqlite": sqlite3.sqlite_version, "write-ahead log": wal_safety().way},
+        "system": {"platform": platform(), "sqlite": sqlite3.sqlite_version, "write_ahead_log": wal_safety().way},
         "contracts": contracts(),
         "store": store_report(cli, store),
         "app": app_report(cli, app_name),
@@ -70,10 +68,10 @@ def doctor(
 def contracts() -> Report:
     """Return the versions that plugins, logs and peers are written against."""
     return {
-        "kernel ABI": KERNEL_ABI,
-        "event schema": EVENT_SCHEMA_VERSION,
-        "event store SPI": EVENT_STORE_SPI_VERSION,
-        "sqlite schema": SCHEMA_VERSION,
+        "kernel_abi": KERNEL_ABI,
+        "event_schema": EVENT_SCHEMA_VERSION,
+        "event_store_spi": EVENT_STORE_SPI_VERSION,
+        "sqlite_schema": SCHEMA_VERSION,
     }
 
 
@@ -82,12 +80,15 @@ def store_report(cli: Cli, store: str | None) -> Report:
     try:
         location = store_location(store, folder=cli.folder)
         storage = cli.reader(store)
-        report: Report = {"url": storage.url, "named by": location.named_by}
+    except LoomError as error:
+        return {"fault": str(error), "hint": error.hint}
+    report: Report = {"url": storage.url, "named_by": location.named_by}
+    try:
         rows = cli.run(storage.find(ExecutionQuery(limit=1)))
     except StoreNotFound:
         return {**report, "state": "not there yet: the first run makes it"}
     except LoomError as error:
-        return {"fault": str(error), "hint": error.hint}
+        return {**report, "fault": str(error), "hint": error.hint}
     return {**report, "state": "holds executions" if rows else "empty"}
 
 
@@ -102,7 +103,7 @@ def app_report(cli: Cli, reference: str | None) -> Report:
         return {"fault": str(error), "hint": error.hint}
     return {
         "name": f"{found.module}:{found.attribute}",
-        "named by": found.named_by,
+        "named_by": found.named_by,
         "flows": sorted(loaded.registry.flows),
         "store": loaded.storage.url,
         "registry": loaded.registry.digest(),
@@ -123,7 +124,7 @@ def _terminal(screen: Screen) -> Report:
 
 def _print(screen: Screen, report: Report, *, as_json: bool) -> None:
     if as_json:
-        screen.json({key.replace(" ", "_").replace("-", "_"): _json(part) for key, part in report.items()})
+        screen.json(report)
         return
     for at, (title, part) in enumerate(report.items()):
         if at:
@@ -131,13 +132,7 @@ def _print(screen: Screen, report: Report, *, as_json: bool) -> None:
         screen.line(Styled(title, "bold"))
         for name, value in part.items():
             style = "red" if name == "fault" else "yellow" if name in ("hint", "note") else ""
-            screen.line("  ", Styled(name.ljust(16), "dim"), Styled(_words(value), style))
-
-
-def _json(part: Any) -> Any:
-    if not isinstance(part, dict):
-        return part
-    return {key.lower().replace(" ", "_").replace("-", "_"): value for key, value in part.items()}
+            screen.line("  ", Styled(name.replace("_", " ").ljust(16), "dim"), Styled(_words(value), style))
 
 
 def _words(value: Any) -> str:
@@ -145,4 +140,4 @@ def _words(value: Any) -> str:
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if isinstance(value, str | Path) else json.dumps(value)
+    return str(value)
