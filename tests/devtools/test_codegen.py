@@ -125,8 +125,15 @@ def test_a_module_that_cannot_be_named_is_told() -> None:
 
 
 @pytest.mark.proves("AUT-15")
-def test_every_convention_folder_is_one_of_a_kind() -> None:
-    assert {f"{kind.constant.lower()}" for kind in KINDS.values()} - {"steps"} == set(FOLDERS) - {"tools"}
+def test_one_file_in_each_of_the_seven_folders_is_listed_once_loom_has_its_kind() -> None:
+    kinds = {kind: f"{row.constant.lower()}/a.py" for kind, row in KINDS.items() if kind not in {"step", "tool"}}
+    kinds["tool"] = "tools/a.py"
+    files = {path: f"import loom\n\n@loom.{kind}\ndef my_{kind}(): ...\n".encode() for kind, path in kinds.items()}
+
+    generated = generate(scan(files, kinds=KINDS).declared, kinds=KINDS)
+
+    assert {path.partition("/")[0] for path in files} == set(FOLDERS)
+    assert [kind for kind in kinds if f"    my_{kind},\n)\n" not in generated] == []
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"flow", "step", "tool"}))

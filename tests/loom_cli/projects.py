@@ -1,0 +1,60 @@
+"""What the tests of `loom new` and `loom gen` share: the command in this process, and a project's own tools."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from loom_cli.cli import Cli
+from loom_cli.main import main
+from loom_cli.screen import Screen
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def loom(*arguments: str, folder: Path) -> Ended:
+    """Run the command line in this process, in *folder*, on a screen that is no terminal."""
+    screen = Screen(io.StringIO(), io.StringIO())
+    status = main(arguments, cli=Cli(screen, folder=folder))
+    assert isinstance(screen.out, io.StringIO)
+    assert isinstance(screen.err, io.StringIO)
+    return Ended(status, screen.out.getvalue(), screen.err.getvalue())
+
+
+def python(*arguments: str, folder: Path) -> Ended:
+    """Run the interpreter of these tests in *folder*."""
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Return every file below *folder*, hidden ones too, and every link as what it leads to."""
+    found: dict[str, bytes] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            found[path.relative_to(folder).as_posix()] = b"-> " + str(path.readlink()).encode()
+        elif path.is_file():
+            found[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return found
+
+
+def assert_clean(project: Path) -> None:
+    """The project's own tests, types, lint, format and generated module all hold."""
+    for tool in (["pytest", "-q"], ["mypy", "--no-error-summary"], ["ruff", "check"], ["ruff", "format", "--check"]):
+        done = python("-m", *tool, folder=project)
+        assert done.status == 0, f"{tool}\n{done.out}{done.err}"
+    assert loom("gen", "--check", folder=project).status == 0
