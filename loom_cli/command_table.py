@@ -22,6 +22,12 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("new", "loom_cli.commands.new", "Make a project: a flow that waits for a person, and its tests"),
         Row("gen", "loom_cli.commands.gen", "Write loom_gen.py from what the folders declare"),
     ),
+    "Drive": (
+        Row("run", "loom_cli.commands.run", "Start a flow and drive it until it ends or waits"),
+        Row("resume", "loom_cli.commands.resume", "Answer a run that waits, or go on with one that was cut off"),
+        Row("retry", "loom_cli.commands.retry", "Try a failed run again from its failure"),
+        Row("resolve", "loom_cli.commands.resolve", "Say what came of an effect in doubt"),
+    ),
     "Look": (
         Row("ps", "loom_cli.commands.ps", "List executions, the newest first"),
         Row("show", "loom_cli.commands.show", "Say where an execution stands and what it waits for"),

@@ -25,3 +25,18 @@ FlowFilterOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--flow", metavar="FLOW", help="Only of this flow; may be repeated.", autocompletion=complete_flows),
 ]
+
+# -- of commands that drive ------------------------------------------------------------------------------------------
+
+SetOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a field; the value is JSON, else text. May be repeated."),
+]
+WaitOption: TypeAlias = Annotated[
+    float,
+    typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait in place for a timer before parking."),
+]
+PrincipalOption: TypeAlias = Annotated[
+    str | None, typer.Option("--as", metavar="PRINCIPAL", help="Who is acting, instead of LOOM_PRINCIPAL or the user.")
+]
+QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]

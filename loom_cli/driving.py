@@ -1,0 +1,197 @@
+"""Driving a run from the command: under signals, with its progress shown, and its outcome told.
+
+A command says only which verb of the runtime it calls. The verb runs in one event loop, the app is closed before anything is
+told, and what comes out is an exit status: also for a divergence and an interruption, which are ways for a run to stand
+and no errors of the command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from loom.app.config import LoomApp
+from loom.app.registry import steps_from
+from loom.core.state import UNTRIED, ExecutionState
+from loom.kernel.errors import DriveInterrupted, ReplayDivergence, SequenceConflict
+from loom.kernel.outcome import Outcome, outcome_of
+from loom.kernel.runtime import WorkflowRuntime
+from loom.spi.memory import MemoryStorage
+from loom_cli.cli import Cli
+from loom_cli.exits import ExitCode, exit_code_of_status
+from loom_cli.hints import Hints
+from loom_cli.interrupting import Interruption, end_children, threads_hold_the_process
+from loom_cli.outcomes import Teller, outcome_json
+from loom_cli.progress import Progress, progress_of
+from loom_cli.watching import Silent, Watcher, prints_beside_the_result, watcher_for
+from loom_cli.wording import Event
+
+Verb = Callable[[WorkflowRuntime], Awaitable[Outcome[Any]]]
+
+
+class End(NamedTuple):
+    """How a drive ended: *status* where it is not that of an outcome (`diverged`, `interrupted`, `accepted`)."""
+
+    state: ExecutionState
+    outcome: Outcome[Any] | None = None
+    status: str | None = None
+    difference: Mapping[str, Any] | None = None
+
+
+class Driving:
+    """Drives one run of *app* for a command. *options* are those that the commands it prints need again."""
+
+    def __init__(
+        self, cli: Cli, app: LoomApp, *, quiet: bool, as_json: bool, options: Mapping[str, str | None]
+    ) -> None:
+        self._cli, self._app, self._quiet, self._as_json = cli, app, quiet, as_json
+        self._options = options
+        self._id, self._answers = "", False
+        self._watcher: Watcher = Silent(cli.screen, progress_of(()))
+        self._interruption = Interruption(softly=app.runtime.interrupt, heard=self._heard, leaving=self._leaving)
+
+    def start(self, verb: Verb) -> ExitCode:
+        """Drive the run that *verb* starts."""
+        return self._drive(verb, progress_of((), attempts_max=attempts_max(self._app)))
+
+    def go_on(self, execution_id: str, past: Sequence[Event], verb: Verb, *, answers: bool = False) -> ExitCode:
+        """Drive *execution_id* on, whose log so far is *past*; with *answers* the verb first inserts a request."""
+        self._id, self._answers = execution_id, answers
+        return self._drive(verb, progress_of(past, attempts_max=attempts_max(self._app)))
+
+    def started(self, execution_id: str) -> None:
+        """Show the id: the run is durable from now on."""
+        self._id = execution_id
+        if not self._quiet:
+            self._watcher.say(f"{execution_id} started", "bold")
+
+    def tell_state(self, execution_id: str, past: Sequence[Event]) -> ExitCode:
+        """Tell where *execution_id* stands by its log, without driving it."""
+        self._id = execution_id
+        state = progress_of(past).state
+        return self._tell(End(state, outcome_of(state)))
+
+    def hints(self, execution_id: str = "") -> Hints:
+        """Return how to make commands for *execution_id*, the run that is driven unless given."""
+        return Hints(execution_id or self._id, self._options.get("app"), self._options.get("store"))
+
+    # -- driving -------------------------------------------------------------------------------------------------
+
+    def _drive(self, verb: Verb, progress: Progress) -> ExitCode:
+        self._watcher = watcher_for(self._cli.screen, progress, self._cli.now_ms, quiet=self._quiet)
+        self._app.runtime.listen(self._listen)
+        try:
+            with prints_beside_the_result(self._cli.screen), self._warnings_said():
+                end = self._cli.run(self._interruption.watch(self._run(verb)))
+        finally:
+            self._watcher.end()
+        return self._tell(end)
+
+    async def _run(self, verb: Verb) -> End:
+        async with self._app:
+            end = await self._end_of(verb)
+        if end.status == "interrupted":
+            end_children()
+            if threads_hold_the_process():
+                self._interruption.leave()
+        return end
+
+    async def _end_of(self, verb: Verb) -> End:
+        try:
+            outcome = await verb(self._app.runtime)
+            return End(await self._state(), outcome)
+        except ReplayDivergence as divergence:
+            return End(await self._state(), status="diverged", difference=divergence.as_json())
+        except SequenceConflict:
+            if not self._answers:
+                raise
+            return End(await self._state(), status="accepted")  # the lane has it, and the other driver reads the lane
+        except (DriveInterrupted, asyncio.CancelledError):
+            if not self._interruption.count or not self._id:
+                raise
+            return End(await self._state(), status="interrupted")
+
+    async def _state(self) -> ExecutionState:
+        return await self._app.runtime.load_state(self._id)
+
+    def _listen(self, event: Event) -> None:
+        try:
+            self._watcher.event(event)
+        except OSError:  # nobody looks any more: the run goes on all the same
+            self._watcher = Silent(self._cli.screen, self._watcher.progress)
+
+    @contextlib.contextmanager
+    def _warnings_said(self) -> Iterator[None]:
+        """Say Python's warnings, which are for the author, in a line of our own."""
+        before = warnings.showwarning
+
+        def said(message: Warning | str, *_about: object, **_more: object) -> None:
+            self._watcher.say(f"warning: {message}", "yellow")
+
+        warnings.showwarning = said
+        try:
+            yield
+        finally:
+            warnings.showwarning = before
+
+    # -- interruption --------------------------------------------------------------------------------------------
+
+    def _heard(self, count: int) -> None:
+        if count > 1:
+            self._watcher.say("stopping at once")
+            return
+        flights = [start.payload.id for start in in_flight(self._watcher.progress)]
+        more = f", once {', '.join(flights[:5])} has ended; again to stop at once" if flights else ""
+        self._watcher.say(f"stopping{more}")
+
+    def _leaving(self) -> None:
+        """Tell what there is to tell before the process is ended the hard way."""
+        self._watcher.end()
+        if self._id:
+            self._tell(End(self._watcher.progress.state, status="interrupted"))
+
+    # -- telling -------------------------------------------------------------------------------------------------
+
+    def _tell(self, end: End) -> ExitCode:
+        screen = self._cli.screen
+        if self._as_json:
+            screen.json(outcome_json(end.state, end.outcome, status=end.status, difference=end.difference), indent=None)
+        else:
+            self._tell_person(Teller(screen, self.hints(), self._cli.now_ms), end)
+        screen.flush()
+        if end.status == "interrupted":
+            return ExitCode.INTERRUPTED
+        return exit_code_of_status(end.status or (end.outcome.status if end.outcome is not None else end.state.status))
+
+    def _tell_person(self, teller: Teller, end: End) -> None:
+        if end.outcome is not None:
+            teller.outcome(end.state, end.outcome)
+        elif end.status == "diverged":
+            teller.diverged(end.difference or {})
+        elif end.status == "accepted":
+            teller.accepted()
+        else:
+            flights = in_flight(self._watcher.progress)
+            teller.interrupted([start.payload.id for start in flights if start.payload.once])
+        if isinstance(self._app.storage, MemoryStorage) and not end.state.is_terminal:
+            teller.forgotten()
+
+
+def in_flight(progress: Progress) -> list[Event]:
+    """Return the starts of the steps of which an attempt is under way."""
+    state = progress.state
+    steps = (start for start in state.open.values() if start.type == "STEP_STARTED")
+    known = ((start, state.attempts.get(start.sequence, UNTRIED)) for start in steps)
+    flights = [start for start, attempts in known if attempts.in_flight and attempts.doubt is None]
+    return sorted(flights, key=lambda start: start.sequence)
+
+
+def attempts_max(app: LoomApp) -> dict[str, int]:
+    """Return how many attempts the steps that can be found allow: those registered, and those beside their flow."""
+    modules = {sys.modules.get(flow.fn.__module__) for flow in app.registry.flows.values()}
+    found = [*app.registry.tools.values(), *steps_from(*(module for module in modules if module is not None))]
+    return {step.id: step.retry.attempts for step in found}

@@ -1,0 +1,231 @@
+"""What came of a drive: for machines as one JSON object, for people as the result, or what it waits for and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from loom import values
+from loom.core.state import ExecutionState
+from loom.core.views import OpenGate, open_gates
+from loom.kernel.outcome import Outcome
+from loom.lenses.shapes import gate_json
+from loom.values.failing import failure_from
+from loom_cli.hints import Hints
+from loom_cli.schemas import described
+from loom_cli.screen import STATUS_STYLES, Screen, Styled
+from loom_cli.times import duration
+from loom_cli.wording import counted, failure_text, joined, until_words
+
+GATES_SHOWN_MAX: Final = 10
+_SHOW_LINES_MAX: Final = 30
+
+
+# -- for machines ------------------------------------------------------------------------------------------------------
+
+
+def outcome_json(
+    state: ExecutionState,
+    outcome: Outcome[Any] | None,
+    *,
+    status: str | None = None,
+    difference: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the shape of docs/reference/json.md; *status* stands in for that of the log (`interrupted`, `accepted`)."""
+    facts = state.facts
+    differs = difference or facts.difference
+    return {
+        "id": state.execution_id,
+        "flow": facts.flow,
+        "status": status or (outcome.status if outcome is not None else state.status),
+        "result": _result(state, outcome) if outcome is not None and outcome.status == "completed" else None,
+        "failure": dict(facts.failure) if facts.failure is not None else None,
+        "gates": [gate_json(gate) for gate in open_gates(state)],
+        "wake_at": facts.wake_at,
+        "difference": dict(differs) if differs is not None else None,
+        "length": state.length,
+    }
+
+
+def _result(state: ExecutionState, outcome: Outcome[Any]) -> Any:
+    """Return the result as plain JSON; one that has no such form as it stands in the log, with its tags."""
+    try:
+        plain = values.plain(outcome.value)
+        json.dumps(plain, allow_nan=False)
+    except ValueError:
+        return state.facts.result
+    return plain
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+class Teller:
+    """Tells on *screen* what came of a drive; commands to type come from *hints*."""
+
+    def __init__(self, screen: Screen, hints: Hints, now_ms: Callable[[], int]) -> None:
+        self._screen, self._hints, self._now_ms = screen, hints, now_ms
+
+    def outcome(self, state: ExecutionState, outcome: Outcome[Any]) -> None:
+        """Print the result to stdout, or to stderr what else the run has come to."""
+        match outcome.status:
+            case "completed":
+                self._head("done", "completed", f"completed in {_took(state)}")
+                self._value(_result(state, outcome))
+            case "failed":
+                self._failed(state)
+            case "accepted":
+                self.accepted()
+            case "diverged":
+                self.diverged(state.facts.difference or {})
+            case _:
+                self._waits(state, outcome)
+
+    def _head(self, sign: str, status: str, text: str) -> None:
+        style = STATUS_STYLES.get(status, "")
+        self._screen.note(Styled(self._screen.sign(sign), style), f" {self._hints.id} ", Styled(text, style))
+
+    def _line(self, *parts: str | Styled, indent: int = 2) -> None:
+        self._screen.note(" " * indent, *parts)
+
+    def _command(self, words: str, command: str, indent: int = 2) -> None:
+        self._line(Styled(f"{words} ", "dim"), Styled(command, "bold"), indent=indent)
+
+    def _value(self, value: Any) -> None:
+        if isinstance(value, str):
+            self._screen.text(value)
+        elif value is not None:
+            self._screen.json(value)
+
+    def accepted(self) -> None:
+        """Say that what was asked is durable, and that somebody else drives the run."""
+        self._head("running", "running", "has it: another process drives this run, and goes on with your answer")
+
+    def forgotten(self) -> None:
+        """Say that a run that has not ended ends with this process."""
+        self._line(Styled("this app keeps its logs in memory: they end with this command", "yellow"))
+        self._line(Styled("wire storage=loom.sqlite_storage() to keep them", "dim"))
+
+    # -- failed ----------------------------------------------------------------------------------------------------
+
+    def _failed(self, state: ExecutionState) -> None:
+        self._head("failed", "failed", f"failed in {_took(state)}")
+        failure = state.facts.failure or {}
+        settled = next((s for s in state.settled if s.start.sequence == state.facts.cause), None)
+        inner = getattr(settled.outcome.payload, "failure", None) if settled is not None else None
+        if settled is not None and inner is not None:
+            attempts = getattr(settled.outcome.payload, "attempts", 1)
+            after = f" after {counted(attempts, 'attempt', 'attempts')}" if attempts > 1 else ""
+            self._record(f"in {settled.start.payload.id}{after}", inner)
+            self._traceback("asked by the flow", failure)
+        else:
+            self._record("in the flow", failure)
+        self._command("try again from there:", self._hints.command("retry"))
+
+    def _record(self, place: str, failure: Mapping[str, Any]) -> None:
+        self._traceback(place, failure)
+        for line in failure_text(failure).split("\n"):
+            self._line(Styled(line, "red"), indent=4)
+        record = failure_from(failure)
+        while record.cause is not None:
+            record = record.cause
+            self._line(Styled(f"from {record.type}: ", "dim"), record.message, indent=4)
+
+    def _traceback(self, place: str, failure: Mapping[str, Any]) -> None:
+        self._line(f"{place}:")
+        for line in str(failure.get("traceback", "")).rstrip("\n").split("\n"):
+            if line.strip():
+                self._line(Styled(line.removeprefix("  "), "dim"), indent=4)
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def _waits(self, state: ExecutionState, outcome: Outcome[Any]) -> None:
+        doubts = [gate for gate in outcome.gates if gate.in_doubt]
+        gates = [gate for gate in outcome.gates if not gate.in_doubt]
+        if doubts:
+            self._head("doubt", "in_doubt", "is in doubt")
+            for doubt in doubts[:GATES_SHOWN_MAX]:
+                self._doubt(doubt)
+        elif gates:
+            self._head("waiting", "suspended", "waits for an answer")
+        if gates:
+            for gate in gates[:GATES_SHOWN_MAX]:
+                self._gate(gate)
+                self._command("answer:", self._hints.answer(gate, alone=len(gates) == 1), indent=4)
+            if len(gates) > GATES_SHOWN_MAX:
+                self._command(f"and {len(gates) - GATES_SHOWN_MAX} more:", "loom gates")
+        if not outcome.gates:
+            until = until_words(outcome.wake_at, self._now_ms())
+            self._head("waiting", "suspended", f"sleeps {until}".rstrip())
+            self._command("goes on then with:", self._hints.command("resume"))
+        elif outcome.wake_at is not None:
+            self._line(Styled(f"goes on without an answer {until_words(outcome.wake_at, self._now_ms())}", "dim"))
+
+    def question(self, gate: OpenGate) -> None:
+        """Print what *gate* asks, before a person answers it here."""
+        self._head("waiting", "suspended", "waits for an answer")
+        self._gate(gate)
+
+    def _gate(self, gate: OpenGate) -> None:
+        """Print what is asked at *gate*: what is shown, what an answer is, until when."""
+        self._line(Styled(gate.gate, "bold"), Styled(f"  {gate.label}" if gate.label not in gate.gate else "", "dim"))
+        if gate.show is not None:
+            self._json(gate.show)
+        rows = described(gate.schema or {})
+        width = max(len(name) for name, _, _ in rows)
+        for name, words, remark in rows:
+            shown = f"{name.ljust(width)}  " if name else "expects "
+            self._line(shown, Styled(joined(words, remark), "dim"), indent=4)
+        if gate.due_at is not None:
+            self._line(Styled(until_words(gate.due_at, self._now_ms()), "dim"), indent=4)
+
+    def _json(self, value: Any) -> None:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+        lines = text.split("\n")
+        for line in lines[:_SHOW_LINES_MAX]:
+            self._line(Styled(f"{self._screen.sign('through')}", "dim"), line, indent=4)
+        if len(lines) > _SHOW_LINES_MAX:
+            rest = counted(len(lines) - _SHOW_LINES_MAX, "more line", "more lines")
+            self._command(f"{rest}:", self._hints.command("show"), indent=4)
+
+    def _doubt(self, doubt: OpenGate) -> None:
+        self._line(Styled(doubt.gate, "bold"), f"  nobody knows whether it happened: {doubt.reason or 'it was lost'}")
+        if doubt.show is not None:
+            self._json(doubt.show)
+        self._line("find out, then say which it was:", indent=4)
+        for command in self._hints.verdicts(doubt):
+            self._line(Styled(command, "bold"), indent=6)
+
+    # -- stopped ---------------------------------------------------------------------------------------------------
+
+    def diverged(self, difference: Mapping[str, Any]) -> None:
+        """Print both sides of a divergence."""
+        self._head("failed", "diverged", "diverged: the code asks something else than the log recorded")
+        scope = str(difference.get("scope") or "").rstrip("/")
+        self._line(Styled("at        ", "dim"), f"place {difference.get('ordinal')}", f" of {scope}" if scope else "")
+        self._line(Styled("recorded  ", "dim"), _side(difference.get("recorded")))
+        self._line(Styled("asked     ", "dim"), _side(difference.get("asked")))
+        if difference.get("likely"):
+            self._line(Styled(str(difference["likely"]), "dim"))
+        self._line("nothing ran and the log is untouched. Restore the code that wrote it, or mend the flow, and")
+        self._command("go on with:", self._hints.command("resume"))
+
+    def interrupted(self, in_flight: Sequence[str]) -> None:
+        """Say that the run was left where it stands, and what *in_flight* may have happened."""
+        self._head("none", "running", "was interrupted; nothing committed is lost")
+        for step in in_flight:
+            self._line(step, Styled("  was cut short; it will be in doubt, since it must not run twice", "dim"))
+        self._command("go on with:", self._hints.command("resume"))
+
+
+def _side(side: Mapping[str, Any] | None) -> str:
+    if side is None:
+        return "nothing"
+    where = f"  ({side['where']})" if side.get("where") else ""
+    arguments = f" with {json.dumps(side['args'], ensure_ascii=False)[:200]}" if side.get("args") is not None else ""
+    return f"{side.get('kind', '')} {side.get('id', '')}{arguments}{where}"
+
+
+def _took(state: ExecutionState) -> str:
+    return duration(max(state.at - state.facts.started_at, 0))

@@ -1,0 +1,141 @@
+"""Resuming: is there something to ask, to answer, or only to go on with? Decided by the state; then asked, then driven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from loom.app.config import LoomApp
+from loom.core.ids import ExecutionId
+from loom.core.missing import MISSING
+from loom.core.state import ExecutionState, empty_state
+from loom.core.views import OpenGate
+from loom.kernel.addressing import gate_meant
+from loom.kernel.errors import ExecutionTerminated
+from loom.kernel.fold import fold
+from loom.values import InvalidPayload
+from loom_cli.asking import ask_person, confirmed
+from loom_cli.cli import Cli
+from loom_cli.driving import Driving, Verb
+from loom_cli.exits import ExitCode
+from loom_cli.ids import meant_id
+from loom_cli.outcomes import Teller
+from loom_cli.wording import Event
+
+
+class Answer(NamedTuple):
+    """What was given: the answer (MISSING for none), the address of its gate, and the digest of what was shown."""
+
+    value: Any
+    gate: str | None
+    shown: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What a resume comes to: an answer for *gate*, a question to ask for it, or just going on."""
+
+    kind: Literal["answer", "ask", "go_on"]
+    gate: OpenGate | None = None
+
+
+def next_of(state: ExecutionState, given: Answer, now_ms: int) -> Next:
+    """Return what resuming a run in *state* comes to.
+
+    A run that was cut off, sleeps, or has something due goes on; one that waits for a person only is asked.
+
+    Raises:
+        ExecutionTerminated: it has ended.
+        GateNotOpen, AmbiguousGate, ApprovalMismatch: the gate meant is none, several, or shows something else.
+    """
+    if state.is_terminal:
+        what = "loom retry" if state.status == "failed" else "loom show"
+        does = "tries it again from the failure" if state.status == "failed" else "prints its result"
+        hint = f"{what} {state.execution_id} {does}"
+        raise ExecutionTerminated(execution_id=state.execution_id, status=state.status, hint=hint)
+    if given.value is not MISSING:
+        return Next("answer", gate_meant(state, given.gate, shown=given.shown))
+    if given.gate is not None or given.shown is not None:
+        return Next("ask", gate_meant(state, given.gate, shown=given.shown))
+    waits = [start for start in state.gates.values() if start.type == "GATE_OPENED"]
+    is_due = state.facts.wake_at is not None and state.facts.wake_at <= now_ms
+    if state.status != "suspended" or not waits or is_due:
+        return Next("go_on")
+    return Next("ask", gate_meant(state, None))
+
+
+class Resuming:
+    """Resumes one run for a command."""
+
+    def __init__(self, cli: Cli, app: LoomApp, driving: Driving, *, principal: str, linger_s: float) -> None:
+        self._cli, self._app, self._driving = cli, app, driving
+        self._principal, self._linger_s = principal, linger_s
+
+    def resume(self, text: str, given: Answer) -> ExitCode:
+        """Resume the run whose id begins with *text*."""
+        run_id, past = self._cli.run(load(self._app, text))
+        state = fold(past, empty_state(run_id))
+        step = next_of(state, given, self._cli.now_ms())
+        if step.gate is None:
+            return self._driving.go_on(run_id, past, self._verb(run_id, MISSING, None))
+        if step.kind == "answer":
+            bound = step.gate if given.shown is not None else step.gate._replace(shown=None)
+            return self._answer(run_id, past, given.value, bound)
+        if not self._cli.screen.interactive:
+            return self._driving.tell_state(run_id, past)
+        return self._ask(run_id, past, step.gate)
+
+    def _verb(self, run_id: ExecutionId, answer: Any, gate: OpenGate | None) -> Verb:
+        return lambda runtime: runtime.resume(
+            run_id,
+            answer=answer,
+            gate=gate.gate if gate is not None else None,
+            shown=gate.shown if gate is not None else None,
+            principal=self._principal,
+            linger_s=self._linger_s,
+        )
+
+    def _answer(self, run_id: ExecutionId, past: Sequence[Event], answer: Any, gate: OpenGate) -> ExitCode:
+        return self._driving.go_on(run_id, past, self._verb(run_id, answer, gate), answers=True)
+
+    # -- a person --------------------------------------------------------------------------------------------------
+
+    def _ask(self, run_id: ExecutionId, past: Sequence[Event], gate: OpenGate) -> ExitCode:
+        """Show what *gate* asks, ask for the answer until it fits, and hand it in bound to what was shown."""
+        screen = self._cli.screen
+        Teller(screen, self._driving.hints(run_id), self._cli.now_ms).question(gate)
+        answer: Any = MISSING
+        problems: dict[str, str] = {}
+        while True:
+            try:
+                answer = ask_person(screen, gate.schema or {}, known=answer, problems=problems)
+                if not confirmed(screen, answer):
+                    return self._left(run_id)
+            except (KeyboardInterrupt, EOFError):
+                screen.err.write("\n")
+                return self._left(run_id)
+            try:
+                return self._answer(run_id, past, answer, gate)
+            except InvalidPayload as refused:
+                problems = {_path(problem.path): problem.message for problem in refused.problems}
+
+    def _left(self, run_id: ExecutionId) -> ExitCode:
+        self._cli.screen.note(f"left unanswered; {run_id} still waits")
+        return ExitCode.WAITING
+
+
+def _path(path: str) -> str:
+    """Return the path of a problem as a form names it: the whole answer has none."""
+    return "" if path == "value" else path.removeprefix("value.")
+
+
+async def load(app: LoomApp, text: str) -> tuple[ExecutionId, Sequence[Event]]:
+    """Return the id that *text* is, or begins, and its log.
+
+    Raises:
+        ExecutionNotFound, AmbiguousExecution: there is no such run, or there are several.
+    """
+    async with app:
+        run_id = await meant_id(app.storage, text)
+        return run_id, await app.runtime.events(run_id)

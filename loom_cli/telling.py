@@ -1,0 +1,132 @@
+"""What changed, in one line an event: what a log, a pipe or a dumb terminal is told of a run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loom.kernel.fold import USER_PREFIX
+from loom_cli.progress import Progress, tried_words
+from loom_cli.times import duration
+from loom_cli.wording import (
+    Event,
+    attempt_words,
+    branches_words,
+    failure_of,
+    failure_text,
+    identity,
+    joined,
+    one_line,
+    outcome_words,
+    until_words,
+)
+
+
+def told(progress: Progress, event: Event) -> str | None:
+    """Return what *event* says in one line, None for one that the command tells otherwise; *progress* includes it."""
+    if event.type.startswith(USER_PREFIX):
+        return f"{event.type.removeprefix(USER_PREFIX)} emitted"
+    tell = _TOLD.get(event.type)
+    return tell(progress, event) if tell is not None else None
+
+
+def _step_started(progress: Progress, event: Event) -> str:
+    return f"{event.payload.id} started"
+
+
+def _step_attempted(progress: Progress, event: Event) -> str:
+    start = progress.state.open.get(event.payload.start)
+    return f"{_name(progress, event)} {attempt_words(event.payload.attempt, start, progress.attempts_max)} started"
+
+
+def _attempt_failed(progress: Progress, event: Event) -> str:
+    payload = event.payload
+    start = progress.state.open.get(payload.start)
+    rest = duration(max(payload.due_at - event.at, 0))
+    failed = f"attempt {payload.attempt} failed: {one_line(failure_text(payload.failure))}"
+    return f"{_name(progress, event)} {failed}; {attempt_words(payload.attempt + 1, start, progress.attempts_max)} in {rest}"
+
+
+def _settled(progress: Progress, event: Event) -> str:
+    settled = next(s for s in progress.state.settled if s.outcome.sequence == event.sequence)
+    name = identity(settled.start)
+    took, failure = duration(event.at - settled.start.at), failure_of(event)
+    if failure is not None:
+        tried = event.payload.attempts if event.type == "STEP_FAILED" else 1
+        return f"{name} failed{f' after {tried} attempts' if tried > 1 else ''}: {one_line(failure)}"
+    if event.type == "STEP_COMPLETED":
+        return joined(f"{name} done in {took}", tried_words(progress, settled.start))
+    return f"{name} {outcome_words(event) or 'done'}"
+
+
+def _in_doubt(progress: Progress, event: Event) -> str:
+    return f"{_name(progress, event)} is in doubt: {one_line(event.payload.reason)}"
+
+
+def _gate_opened(progress: Progress, event: Event) -> str:
+    return f"{event.payload.id} {joined('waits for an answer', until_words(event.payload.due_at, event.at))}"
+
+
+def _timer_set(progress: Progress, event: Event) -> str:
+    return f"{event.payload.id} sleeps {until_words(event.payload.due_at, event.at)}"
+
+
+def _scope_opened(progress: Progress, event: Event) -> str:
+    return f"{event.payload.id} opened {branches_words(event)}"
+
+
+def _scope_cut(progress: Progress, event: Event) -> str:
+    return f"{_name(progress, event)} was cut, because {event.payload.branch} failed"
+
+
+def _resumed(progress: Progress, event: Event) -> str:
+    return "taken up again after it was cut off" if event.payload.cut_off else "resumed"
+
+
+def _migrated(progress: Progress, event: Event) -> str:
+    return "the code has changed since; what was recorded still fits it"
+
+
+def _retried(progress: Progress, event: Event) -> str:
+    return "tried again from the failure; what succeeded stays"
+
+
+def _verdict(progress: Progress, event: Event) -> str:
+    name = _name(progress, event)
+    return f"{name} {outcome_words(event)}" if event.payload.verdict != "failed" else _settled(progress, event)
+
+
+def _dropped(progress: Progress, event: Event) -> str:
+    return f"an {event.payload.kind} came too late: {one_line(event.payload.reason)}".replace("an v", "a v")
+
+
+_TOLD: Final = {
+    "EXECUTION_RESUMED": _resumed,
+    "EXECUTION_RETRIED": _retried,
+    "EXECUTION_MIGRATED": _migrated,
+    "STEP_STARTED": _step_started,
+    "STEP_ATTEMPTED": _step_attempted,
+    "STEP_ATTEMPT_FAILED": _attempt_failed,
+    "STEP_COMPLETED": _settled,
+    "STEP_FAILED": _settled,
+    "EFFECT_INDOUBT": _in_doubt,
+    "EFFECT_RESOLVED": _verdict,
+    "GATE_OPENED": _gate_opened,
+    "GATE_ANSWERED": _settled,
+    "GATE_TIMED_OUT": _settled,
+    "TIMER_SET": _timer_set,
+    "TIMER_FIRED": _settled,
+    "SCOPE_OPENED": _scope_opened,
+    "SCOPE_CUT": _scope_cut,
+    "DECISION_RECORDED": _settled,
+    "STREAM_SETTLED": _settled,
+    "REQUEST_DROPPED": _dropped,
+}
+"""Starts and ends of the run itself are told by the command, with what to do about them."""
+
+
+def _name(progress: Progress, event: Event) -> str:
+    sequence = event.payload.start
+    start = progress.state.open.get(sequence)
+    if start is None:
+        start = next((s.start for s in progress.state.settled if s.start.sequence == sequence), None)
+    return identity(start) if start is not None else f"event {sequence}"

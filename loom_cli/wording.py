@@ -1,0 +1,91 @@
+"""Events in words: failures, attempts, outcomes. What both the tree and the list of changes say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from loom.core.envelope import EventEnvelope
+from loom.core.identity import unescape
+from loom_cli.times import age, moment
+
+Event = EventEnvelope[Any]
+
+NOTE_MAX: Final = 160
+
+
+def identity(start: Event) -> str:
+    """Return the identity of the syscall that *start* asked."""
+    text: str = start.payload["id"] if isinstance(start.payload, Mapping) else start.payload.id
+    return text
+
+
+def failure_text(failure: Mapping[str, Any]) -> str:
+    """Return the record of a failure as `Type: message`."""
+    type_, message = failure.get("type", "Exception"), failure.get("message", "")
+    return f"{type_}: {message}" if message else str(type_)
+
+
+def failure_of(outcome: Event) -> str | None:
+    """Return the text of the failure that *outcome* is, None when it is none."""
+    if outcome.type == "GATE_TIMED_OUT":
+        return "nobody answered in time"
+    failure = getattr(outcome.payload, "failure", None)
+    return failure_text(failure) if failure is not None else None
+
+
+def outcome_words(outcome: Event) -> str:
+    """Return what *outcome* was, as a word or two after the name of its syscall; empty for a plain result."""
+    by = outcome.metadata.get("principal")
+    who = f" by {by}" if by else ""
+    payload = outcome.payload
+    match outcome.type:
+        case "GATE_ANSWERED":
+            return f"answered{who}"
+        case "EFFECT_RESOLVED":
+            return f"resolved as {payload.verdict}{who}"
+        case "DECISION_RECORDED":
+            return (
+                f"decided {one_line(payload.choice if isinstance(payload.choice, str) else repr(payload.choice), 60)}"
+            )
+        case "STREAM_SETTLED":
+            return counted(len(payload.chunks or ()), "chunk", "chunks")
+        case _:
+            return {"TIMER_FIRED": "slept"}.get(outcome.type, "emitted" if outcome.type.startswith("user.") else "")
+
+
+def branches_words(start: Event) -> str:
+    """Return how many branches a scope opened."""
+    branches = start.payload.branches
+    return counted(branches if isinstance(branches, int) else len(branches or ()), "branch", "branches")
+
+
+def attempt_words(attempt: int, start: Event | None, attempts_max: Mapping[str, int]) -> str:
+    """Return `attempt 2 of 4`, without the 4 where the step's declaration is not known."""
+    most = None
+    if start is not None:
+        step = start.payload.tool or unescape(start.payload.id.rpartition("/")[2].partition("#")[0])
+        most = attempts_max.get(step)
+    return f"attempt {attempt}" + (f" of {most}" if most and most >= attempt else "")
+
+
+def until_words(due_at: int | None, now_ms: int) -> str:
+    """Return until when something waits, and how long that is; empty when nothing ends it."""
+    if due_at is None:
+        return ""
+    return f"until {moment(due_at, now_ms)} ({age(due_at, now_ms) if due_at > now_ms else 'due'})"
+
+
+def one_line(text: str, limit: int = NOTE_MAX) -> str:
+    """Return *text* on one line, shortened."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else f"{flat[: limit - 1]}\u2026"
+
+
+def counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def joined(*parts: str) -> str:
+    """Return the parts that say something, with commas between."""
+    return ", ".join(part for part in parts if part)
