@@ -38,6 +38,20 @@ def test_a_new_project_has_ten_files_and_three_commands_to_go_on(tmp_path: Path)
     assert done.out.split("\n") == ["  cd demo", "  loom run hello", "  python -m pytest", ""]
 
 
+@pytest.mark.proves("CLI-01")
+def test_its_flow_runs_waits_and_delivers_once_it_is_answered(tmp_path: Path) -> None:
+    loom("new", "demo", folder=tmp_path)
+    project = tmp_path / "demo"
+
+    waiting = python("-m", "loom_cli", "run", "hello", "--input", '"Ada"', "--id", "first", folder=project)
+    answered = python("-m", "loom_cli", "resume", "first", "--set", "approved=true", folder=project)
+
+    assert waiting.status == 3, waiting.err
+    assert answered.status == 0, answered.err
+    assert answered.out == "Hello, Ada!\n"
+    assert (project / "greeting.txt").read_text(encoding="utf-8") == "Hello, Ada!\n"
+
+
 def test_no_placeholder_is_left(tmp_path: Path) -> None:
     loom("new", "refund-desk", folder=tmp_path)
 
