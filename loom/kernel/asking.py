@@ -48,20 +48,22 @@ class Asking:
     async def outcome(self, call: Call) -> Any:
         """Ask *call* and return what its outcome gives the body, or raise the failure it records."""
         drive, branch = self._drive, call.branch
+        drive.delivery.unasked -= 1
+        task = asyncio.current_task()
+        own = task is branch.task
+        if not own:
+            drive.unwinding.hush(task)
         if drive.ending is not None or branch.cut:
             await self._refuse(branch)
         if self.recorded is None and drive.journal.is_backed_up:
             await drive.journal.room()
         self._ask(call)
-        if call.settled:  # it needed only to be written, or was
-            return None
+        if call.settled and call.start is not None:  # it needed only to be written, or was
+            return call.syscall.revive(call, call.start)
         delivery = drive.delivery
         if delivery.queue and delivery.can_serve_at_once(call):
             return self._revived(call, self.settle(call, delivery.queue.popleft()))
-        own = asyncio.current_task() is branch.task
         future = delivery.stand(call, own)
-        if not own:
-            drive.unwinding.hush(asyncio.current_task())
         try:
             event = await future
         except asyncio.CancelledError:
@@ -94,8 +96,9 @@ class Asking:
         self.enter(branch)
 
     def _ask(self, call: Call) -> None:
-        call.context = contextvars.copy_context()
+        self._drive.delivery.asked()
         if self.recorded is None:
+            call.context = contextvars.copy_context()
             self.begin(call)
             return
         try:
@@ -103,6 +106,8 @@ class Asking:
         except ReplayDivergence as error:
             self._drive.stop(error)
             raise DriveEnding from None
+        if record is None or record.outcome is None:
+            call.context = contextvars.copy_context()
         if record is None:
             self.held.append(call)
             return
@@ -114,6 +119,7 @@ class Asking:
             self.taken_up.append(call)
         self._drive.delivery.calls[record.start.sequence] = call
         if isinstance(call.syscall, ScopeSyscall):
+            call.context = contextvars.copy_context()
             call.syscall.open_branches(call, self._drive)
 
     def begin(self, call: Call) -> None:

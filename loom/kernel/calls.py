@@ -11,9 +11,11 @@ import asyncio
 import contextvars
 import types
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from loom import values
 from loom.core.envelope import EventEnvelope
 from loom.core.identity import Tag, escape
 from loom.core.json import JsonObject
@@ -95,10 +97,10 @@ class Branch:
 
 
 class Call:
-    """One syscall of one branch. *future* is set while the body waits for its outcome."""
+    """One syscall of one branch. *future* is set while the body waits for its outcome; *compared* is what a replay compares."""
 
-    def __init__(self, branch: Branch, syscall: Syscall, id: str, digest: str) -> None:
-        self.branch, self.syscall, self.id, self.digest = branch, syscall, id, digest
+    def __init__(self, branch: Branch, syscall: Syscall, id: str, compared: Any) -> None:
+        self.branch, self.syscall, self.id, self.compared = branch, syscall, id, compared
         self.ordinal = branch.next_ordinal()
         self.start: Event | None = None
         self.future: asyncio.Future[Event] | None = None
@@ -106,6 +108,11 @@ class Call:
         self.context: contextvars.Context | None = None
         self.outcome: Event | None = None
         self.followers: list[asyncio.Future[Event]] = []
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of what is compared on replay; a replay rarely needs it."""
+        return values.digest(self.compared)
 
     @property
     def sequence(self) -> int:

@@ -136,18 +136,18 @@ class Context:
     def _step(
         self, branch: Branch, step: Step[Any, Any], binding: Binding, arguments: tuple[tuple[Any, ...], dict[str, Any]]
     ) -> Coroutine[Any, Any, Any]:
-        encoded, digest = binding.encode(*arguments)
+        encoded, compared = binding.encode(*arguments)
         naming = step.naming
         if naming.kind == "occurrence":
             text = branch.mint(step.id)
         elif naming.kind == "retry":
             text = branch.mint(step.id, Tag("retry", naming.value))
         else:
-            text = self._named(branch, step, digest, encoded)
+            text = self._named(branch, step, values.digest(compared), encoded)
             served = branch.served.get(text)
             if served is not None:
                 return self._again(served)
-        call = self._call(branch, StepSyscall(step, binding, encoded), text, digest)
+        call = self._call(branch, StepSyscall(step, binding, encoded), text, compared)
         if naming.kind in ("name", "key"):
             branch.served[text] = call
         return self._drive.asking.outcome(call)
@@ -243,8 +243,8 @@ class Context:
     def _scope(self, branch: Branch, syscall: ScopeSyscall, name: str) -> Coroutine[Any, Any, list[Any]]:
         if len(set(syscall.names)) < len(syscall.names):
             raise ValueError("the branches of a scope have different names")
-        digest = values.digest(syscall.asked())
-        return self._drive.asking.outcome(self._call(branch, syscall, branch.mint(name), digest))
+        compared = syscall.asked()
+        return self._drive.asking.outcome(self._call(branch, syscall, branch.mint(name), compared))
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
@@ -284,8 +284,8 @@ class Context:
         _word("gate", label)
         timeout_ms = None if timeout is None else _milliseconds(timeout)
         gate = GateSyscall(label, show=values.encode(show), expects=expects, timeout_ms=timeout_ms, key=key)
-        digest = values.digest({"show": gate.show, "timeout_ms": timeout_ms, "key": key})
-        return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), digest))
+        compared = {"show": gate.show, "timeout_ms": timeout_ms, "key": key}
+        return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), compared))
 
     @_syscall
     def sleep(self, duration: timedelta | float, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
@@ -304,7 +304,7 @@ class Context:
 
     def _timer(self, branch: Branch, timer: TimerSyscall, name: str) -> Coroutine[Any, Any, None]:
         _word("timer", name)
-        return self._drive.asking.outcome(self._call(branch, timer, branch.mint(name), values.digest(timer.asked())))
+        return self._drive.asking.outcome(self._call(branch, timer, branch.mint(name), timer.asked()))
 
     # -- records -------------------------------------------------------------------------------------------------
 
@@ -325,7 +325,7 @@ class Context:
         given = None if candidates is None else list(candidates) if _is_plain(candidates) else candidates
         encoded = values.encode(given)
         decision = DecisionSyscall(chooser, given, encoded, policy)
-        return self._drive.asking.outcome(self._call(branch, decision, branch.mint(name), values.digest(encoded)))
+        return self._drive.asking.outcome(self._call(branch, decision, branch.mint(name), encoded))
 
     @_syscall
     def emit(self, type: str, data: Any = None, /) -> Coroutine[Any, Any, None]:
@@ -333,7 +333,7 @@ class Context:
         branch = self._enter("emit")
         _word("event", type)
         encoded = values.encode(data)
-        call = self._call(branch, EmitSyscall(USER_PREFIX + type, encoded), branch.mint(type), values.digest(encoded))
+        call = self._call(branch, EmitSyscall(USER_PREFIX + type, encoded), branch.mint(type), encoded)
         return self._drive.asking.outcome(call)
 
     @_syscall
@@ -341,7 +341,7 @@ class Context:
         """Pass the pieces of *source* to live listeners as they come; record and return the list of them once."""
         branch = self._enter("stream")
         _word("stream", label)
-        call = self._call(branch, StreamSyscall(label, source), branch.mint(label), values.digest(label))
+        call = self._call(branch, StreamSyscall(label, source), branch.mint(label), label)
         return self._drive.asking.outcome(call)
 
     # -- derived values ------------------------------------------------------------------------------------------
@@ -390,9 +390,10 @@ class Context:
             drive.asking.enter(branch)
         return branch
 
-    def _call(self, branch: Branch, syscall: Syscall, text: str, digest: str) -> Call:
+    def _call(self, branch: Branch, syscall: Syscall, text: str, compared: Any) -> Call:
         branch.last_id, branch.draws = text, 0
-        return Call(branch, syscall, text, digest)
+        self._drive.delivery.unasked += 1
+        return Call(branch, syscall, text, compared)
 
     def _stop(self, error: StepIdReused) -> None:
         self._drive.stop(error)

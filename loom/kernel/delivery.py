@@ -20,7 +20,7 @@ TURNS_MAX: Final = 64
 class Delivery:
     """Counts who is on the move, and calls *on_still* when nobody is."""
 
-    def __init__(self, on_still: Callable[[], None], is_busy: Callable[[], bool]) -> None:
+    def __init__(self, on_still: Callable[[], object], is_busy: Callable[[], bool]) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_still, self._is_busy = on_still, is_busy
         self.queue: deque[Event] = deque()
@@ -28,8 +28,10 @@ class Delivery:
         self.branches: dict[asyncio.Task[object], Branch] = {}
         self.moving = 0
         self.unsettled = False
+        self.unasked = 0
+        """Syscalls that were called and are not awaited yet: a task that was created for one has not begun."""
         self.closed = False
-        self._progress = self._seen = self._turns = 0
+        self.progress = self._seen = self._turns = self._stood_at = 0
         self._scheduled = False
 
     def enter(self, branch: Branch, task: asyncio.Task[object]) -> None:
@@ -37,7 +39,7 @@ class Delivery:
         branch.task = task
         self.branches[task] = branch
         self.moving += 1
-        self._progress += 1
+        self.progress += 1
 
     def leave(self, branch: Branch) -> None:
         """A branch has ended."""
@@ -46,7 +48,7 @@ class Delivery:
         branch.ended = True
         if branch.standing is None:
             self.moving -= 1
-        self._progress += 1
+        self.progress += 1
         self.stir()
 
     def stand(self, call: Call, own: bool) -> asyncio.Future[Event]:
@@ -58,7 +60,7 @@ class Delivery:
         if own:
             branch.standing = call
             self.moving -= 1
-        self._progress += 1
+        self.progress += 1
         if self.queue or not self._is_busy():  # else the landing of an effect stirs
             self.stir()
         return future
@@ -76,7 +78,7 @@ class Delivery:
                 self.moving += 1
         elif not call.own:
             self.unsettled = True
-        self._progress += 1
+        self.progress += 1
         return future
 
     def can_serve_at_once(self, call: Call) -> bool:
@@ -85,15 +87,37 @@ class Delivery:
             len(self.branches) == 1
             and not call.branch.waiting
             and not self.unsettled
+            and self.unasked == 0
             and bool(self.queue)
             and call.start is not None
             and getattr(self.queue[0].payload, "start", self.queue[0].sequence) == call.start.sequence
         )
 
+    def part(self) -> None:
+        """Let go of the drive."""
+        self.closed = True
+        self._on_still, self._is_busy = _nothing, _nothing
+        self.calls.clear()
+        self.queue.clear()
+
+    @property
+    def still_stands(self) -> bool:
+        """Whether nothing has moved and nothing waits to be delivered since the body last stood still."""
+        return self.progress == self._stood_at and not self.queue
+
+    @property
+    def _is_moving(self) -> bool:
+        return self.moving > 0 or self.unsettled or self.unasked > 0
+
+    def asked(self) -> None:
+        """A syscall was asked that may not wait at all: that is progress, too."""
+        self.progress += 1
+
     def put(self, event: Event) -> None:
         """Queue an outcome that was just committed."""
         self.queue.append(event)
-        if self.moving == 0 and not self.unsettled and not self.closed and len(self.queue) == 1:
+        if not self._is_moving and not self.closed and len(self.queue) == 1:
+            self._stood_at = self.progress
             self._on_still()  # the body stands still already: a turn of the loop is saved
         else:
             self.stir()
@@ -108,13 +132,18 @@ class Delivery:
         self._scheduled = False
         if self.closed:
             return
-        if self.moving > 0 or self.unsettled:
-            if self._progress != self._seen:
-                self._seen, self._turns = self._progress, 0
+        if self._is_moving:
+            if self.progress != self._seen:
+                self._seen, self._turns = self.progress, 0
             self._turns += 1
             if self._turns <= TURNS_MAX:
                 self.stir()
                 return
             self._turns = 0
         self.unsettled = False
+        self._stood_at = self.progress
         self._on_still()
+
+
+def _nothing() -> bool:
+    return False

@@ -38,6 +38,8 @@ from loom.values.failing import record_of
 
 Ending = Literal["park", "stop", "done"]
 STRAY_WAIT_S: Final = 10.0
+PATIENCE_S: Final = 5.0
+"""So long a replay waits for a branch that is busy with something else to ask what it is recorded to have asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,8 @@ class Drive:
         self.ending: Ending | None = None
         self.error: LoomError | None = None
         self.failing: dict[Call, ScopeSyscall] = {}
-        self.live = asyncio.Event()
+        self.live, self.unpaused = asyncio.Event(), asyncio.Event()
+        self.unpaused.set()
         self.delivery = Delivery(self._on_still, self._is_busy)
         self.flights, self.timers = Flights(), Timers(setting.clock)
         self.unwinding = Unwinding(self)
@@ -86,6 +89,7 @@ class Drive:
         self._loop = asyncio.get_running_loop()
         self._wake: asyncio.Future[str] | None = None
         self._is_interrupted = False
+        self._patience: tuple[int, float] | None = None
         self._body: asyncio.Task[Any] | None = None
         self._root = Branch((), "", parent=None, at=journal.state.facts.started_at)
         journal.on_error = self.stop
@@ -96,6 +100,11 @@ class Drive:
     def state(self) -> ExecutionState:
         """The folded state, as of the last commit."""
         return self.journal.state
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the drive has ended or is ending."""
+        return self.ending is not None
 
     def now_ms(self) -> int:
         """Return the time for deciding what is due, ms since the epoch."""
@@ -170,7 +179,7 @@ class Drive:
         return bool(self.flights) and not self.failing and not self.asking.is_replaying
 
     def _on_still(self) -> None:
-        if self.ending is not None or self._is_interrupted:
+        if self.ending is not None or self._is_interrupted or self.asking.is_paused:
             return
         if self.delivery.queue:
             self._deliver_next()
@@ -184,15 +193,41 @@ class Drive:
             self.wake("idle")
 
     def _deliver_next(self) -> None:
-        event = self.delivery.queue.popleft()
+        event = self.delivery.queue[0]
         call = self.delivery.calls.get(start_of(event))
-        if call is not None:
-            call.syscall.deliver(call, event, self)
+        if call is not None and event.type == "SCOPE_CUT" and call in self.failing:
+            self._deliver(call, event)
+        elif call is not None and event.type != "SCOPE_CUT":
+            self._deliver(call, event)
+        elif self.asking.recorded is not None and self._may_still_come():
             return
+        elif call is not None:
+            self.stop(self.asking.cut_without_failure(call, event))
+        else:
+            self._deliver_to_nobody()
+
+    def _deliver(self, call: Call, event: Event) -> None:
+        self.delivery.queue.popleft()
+        call.syscall.deliver(call, event, self)
+
+    def _deliver_to_nobody(self) -> None:
+        self.delivery.queue.popleft()
         unasked = self.asking.recorded.unasked() if self.asking.recorded is not None else None
         if unasked is not None:
             self.stop(unasked)
         self.delivery.stir()  # otherwise its branch has ended, and nobody waits for it any more
+
+    def _may_still_come(self) -> bool:
+        """Whether a branch that stands in no syscall may ask what was recorded, if it is given time."""
+        if self.delivery.moving == 0:
+            return False
+        now = self._loop.time()
+        if not self._patience or self._patience[0] != self.delivery.progress:
+            self._patience = (self.delivery.progress, now + PATIENCE_S)
+        if now > self._patience[1]:
+            return False
+        self._loop.call_later(PATIENCE_S / 1000, self.delivery.stir)
+        return True
 
     def _cut_next(self) -> bool:
         for call, scope in list(self.failing.items()):
@@ -248,11 +283,19 @@ class Drive:
             self.timers.disarm()
             self.delivery.closed = True
             await self.unwinding.unwind(self._root)
-            if self.journal.error is None:
-                await self.journal.barrier()
+            try:
+                if self.journal.error is None:
+                    await self.journal.barrier()
+            finally:
+                self._part()
         if self.error is not None:
             raise self.error
         return self.state
+
+    def _part(self) -> None:
+        """Cut the cycles of a drive that is over, so that its state goes at once and not by the collector."""
+        self._body, self.journal.on_error = None, None
+        self.delivery.part()
 
     def _open(self, body: Callable[[], Awaitable[Any]]) -> None:
         async def run_body() -> Any:
@@ -280,7 +323,8 @@ class Drive:
             self._wake = self._loop.create_future()
             self.delivery.stir()
             reason = await self._wake
-            if reason in turns and self.ending is None:
+            # Since it was woken, a branch that waits for no syscall may have moved: then it is looked at again.
+            if reason in turns and not self.is_over and self.delivery.still_stands:
                 await turns[reason]()
 
     async def _stop_softly(self) -> None:
@@ -293,7 +337,8 @@ class Drive:
         assert self.asking.recorded is not None
         unasked = self.asking.recorded.unasked()
         if unasked is not None:
-            self.stop(unasked)
+            if not self._may_still_come():
+                self.stop(unasked)
             return
         if self.setting.before_going_on is not None:
             try:
@@ -332,12 +377,12 @@ class Drive:
             before = state.facts.fingerprint
             self.commit("EXECUTION_MIGRATED", f.ExecutionMigrated(before, setting.fingerprint, recorded.differences))
         self.live.set()
-        for request in requests:
-            self.requests.apply(request)
         taken_up, self.asking.taken_up = self.asking.taken_up, []
         for call in taken_up:
             if self.wants(call) and not self.is_failing(call.branch):
                 call.syscall.reopen(call, self)
+        for request in requests:
+            self.requests.apply(request)
         self.asking.release()
 
     async def _idle(self) -> None:
@@ -347,12 +392,15 @@ class Drive:
         if due is not None and due - self.now_ms() <= self.setting.linger_ms:
             self.timers.arm()
             return
-        if not self.state.open:
+        if not any(self.wants(call) for call in self.delivery.calls.values()):
             self.unwinding.watch_stray(self._root, STRAY_WAIT_S)
             return
+        self.timers.disarm()
         self.asking.is_paused = True
+        self.unpaused.clear()
         parked = await self.journal.park(f.ExecutionSuspended(wake_at=due))
         self.asking.is_paused = False
+        self.unpaused.set()
         if parked:
             self.ending = "park"
             return

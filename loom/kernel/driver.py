@@ -186,11 +186,17 @@ class Driver:
             journal.commit("EXECUTION_DIVERGED", f.ExecutionDiverged(divergence.as_json()))
             await journal.barrier()
 
-    async def hand_over(self, drive: Drive, manner: Manner) -> Outcome[Any]:
-        """Hand the request of a verb to the drive that this process has of the run."""
+    async def hand_over(self, drive: Drive, manner: Manner) -> Outcome[Any] | None:
+        """Hand the request of a verb to the drive that this process has of the run.
+
+        None when the drive parked meanwhile: the request is durable, and whoever made it has to have the run driven.
+        """
         if manner.offer is not None:
             await manner.offer(drive)
             drive.requests.knock()
+            await drive.unpaused.wait()
+            if drive.ending == "park":
+                return None
         return Outcome(execution_id=drive.state.execution_id, status="accepted", length=drive.state.length)
 
     async def offer(self, incarnation: Incarnation, ask: Ask, drive: Drive) -> None:

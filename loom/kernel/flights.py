@@ -23,7 +23,7 @@ class Flights:
 
     def start(self, call: Call, work: Coroutine[Any, Any, Any], landed: Landed) -> None:
         """Run *work* for *call*; *landed* is told how it ended, unless it was grounded."""
-        context = None if call.context is None else call.context.copy()
+        context, call.context = call.context, None if call.context is None else call.context.copy()
         fly = self._fly(call, work, landed)
         self._tasks[call] = asyncio.get_running_loop().create_task(fly, name=call.id, context=context)
 

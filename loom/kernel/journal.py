@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -34,6 +35,12 @@ _log = logging.getLogger("loom.kernel")
 QUEUE_EVENTS_MAX: Final = 10_000
 QUEUE_BYTES_MAX: Final = 16 << 20
 TRIES_MAX: Final = 3
+BATCH_EVENTS: Final = 512
+"""So many events are written though nobody waits for them yet."""
+IDLE_S: Final = 0.002
+"""So long the writer lets events gather that nobody waits for."""
+TOGETHER_MIN: Final = 8
+"""So many journals are written together before the rest is left for the next transaction."""
 OUTCOMES: Final = frozenset(
     {
         "STEP_COMPLETED",
@@ -66,17 +73,25 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
         self._events = self._bytes = 0
         self._room: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def enqueue(self, journal: Journal, events: int, size: int) -> None:
         """Have *journal* asked for what it has ready, with the next batch."""
         self._events += events
         self._bytes += size
         self._ready[journal] = None
-        if self._task is None:
-            # Begin two turns from now: by then the body has seen the outcome just committed, and what it asks next
-            # goes into the same transaction.
-            loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._drain(), name="loom-writer")
+        if self._task is None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.kick)
+        if self._events >= BATCH_EVENTS:
+            self.kick()
+
+    def kick(self) -> None:
+        """Write now: somebody waits for it, or has waited long enough."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is None and self._ready:
+            self._task = asyncio.get_running_loop().create_task(self._drain(), name="loom-writer")
 
     @property
     def is_full(self) -> bool:
@@ -86,25 +101,32 @@ class Writer:
     async def room(self) -> None:
         """Return once the queue is within its bound."""
         while self.is_full:
+            self.kick()
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._room.append(future)
             await future
 
     async def _drain(self) -> None:
         try:
-            await asyncio.sleep(0)
             while self._ready:
-                journals, self._ready = list(self._ready), {}
+                # Half of those that are ready: while they are on their way to disk, the others are in the loop.
+                count = max(TOGETHER_MIN, (len(self._ready) + 1) // 2)
+                journals = list(islice(self._ready, count))
+                for journal in journals:
+                    del self._ready[journal]
                 await self._write(journals)
         finally:
             self._task = None
-            if self._ready:  # ended by cancellation: nobody waits for a writer that is gone
+            if not self._ready:
+                self._events = self._bytes = 0
+            else:  # ended by cancellation: nobody waits for a writer that is gone
                 for journal in list(self._ready):
                     journal.lost(StoreUnavailable("the event loop ended before the write", store="writer"))
 
     async def _write(self, journals: Sequence[Journal]) -> None:
         taken = [(journal, journal.take()) for journal in journals if journal.error is None]
-        self._events = self._bytes = 0
+        self._events -= min(self._events, sum(len(item.events) for _, item in taken))
+        self._bytes -= min(self._bytes, sum(len(record.payload) for _, item in taken for record in item.events))
         for future in self._room:
             _resolve(future, None)
         self._room.clear()
@@ -178,6 +200,7 @@ class Journal:
         """
         if self.error is not None:
             raise self.error
+        assert self._park is None and self._park_taken is None, "nothing is committed while a park is being written"
         event = self._event(type_, payload, metadata)
         self.state = evolve(self.state, event)
         record = encode_event(event)
@@ -208,6 +231,7 @@ class Journal:
         if upto > self.durable:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             heapq.heappush(self._waiters, (upto, id(future), future))
+            self._writer.kick()
             await future
 
     @property
@@ -238,6 +262,7 @@ class Journal:
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._park = (event, evolve(self.state, event), future)
         self._writer.enqueue(self, 1, 0)
+        self._writer.kick()
         return await future
 
     def take(self) -> Append:

@@ -230,7 +230,10 @@ class WorkflowRuntime:
             await drive.live.wait()
             if drive.ending is None and drive.journal.incarnation is not None:
                 manner = manner_of(drive.state, drive.journal.incarnation)
-                return await self._driver.hand_over(drive, manner)
+                handed = await self._driver.hand_over(drive, manner)
+                if handed is not None:
+                    return handed
+                manner_of = _plainly(manner)
             await asyncio.sleep(0)  # it is over, and gives its place up now
 
     async def load_state(self, execution_id: str) -> ExecutionState:
@@ -348,6 +351,11 @@ class WorkflowRuntime:
     async def _length(self, run_id: ExecutionId) -> int:
         head = await self.storage.head(run_id)
         return head.length if head is not None else 0
+
+
+def _plainly(manner: Manner) -> Callable[[ExecutionState, Incarnation], Manner]:
+    """Return the manner of driving without a request: it was made already."""
+    return lambda *_: manner._replace(offer=None)
 
 
 def _by(principal: str | None) -> Mapping[str, Any]:

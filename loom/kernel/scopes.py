@@ -113,7 +113,8 @@ class ScopeSyscall:
 
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
         """Deliver the cut of this scope: unwind every branch that is still open."""
-        if self.failed is None or self.failed[0].path[-1][1] != event.payload.branch:
+        assert self.failed is not None
+        if self.failed[0].path[-1][1] != event.payload.branch:
             drive.stop(drive.asking.cut_without_failure(call, event))
             return
         self.cutting = True

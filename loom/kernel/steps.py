@@ -162,6 +162,8 @@ class StepSyscall:
 
     def again(self, call: Call, drive: Drive) -> None:
         """Run it again after the verdict "retry"."""
+        assert call.start is not None
+        self.generation = call.start.payload.gen or 0
         known = drive.state.attempts.get(call.sequence, UNTRIED)
         self._dispatch(call, drive, known.failed + 1, again=True)
 

@@ -34,9 +34,14 @@ class Binding:
         self._in_order = [(p.name, self.codecs[p.name].encode_both) for p in positional]
         self._simple = len(positional) == len(parameters)
         self._defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        # The usual case: nothing can be left out of what is compared, so that one walk does.
+        self._is_plain = not self._defaults and not any(codec.has_defaults for codec in self.codecs.values())
+        self._plain = [(p.name, self.codecs[p.name].encode) for p in positional]
 
-    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[JsonObject, str]:
-        """Return the arguments by name, as they stand on the log, and their digest (kernel rule 9.3).
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
+        """Return the arguments by name, as they stand on the log, and as they are compared (kernel rule 9.3).
+
+        What is compared leaves out arguments and fields of models that equal their default.
 
         Raises:
             TypeError: they do not fit the signature.
@@ -44,15 +49,18 @@ class Binding:
         """
         if self.signature is None:
             whole = {"args": values.encode(list(args)), "kwargs": values.encode(dict(kwargs))}
-            return whole, values.digest(whole)
+            return whole, whole
         if not kwargs and self._simple and len(args) == len(self._in_order):
+            if self._is_plain:
+                plain = {name: encode(value) for (name, encode), value in zip(self._plain, args, strict=True)}
+                return plain, plain
             both = {name: encode(value) for (name, encode), value in zip(self._in_order, args, strict=True)}
         else:
             bound = self.signature.bind(*args, **kwargs).arguments
             both = {name: self.codecs[name].encode_both(value) for name, value in bound.items()}
         encoded = {name: pair[0] for name, pair in both.items()}
         compared = {name: pair[1] for name, pair in both.items() if not self._is_default(name, pair[0])}
-        return encoded, values.digest(compared)
+        return encoded, compared
 
     def decode(self, encoded: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return a fresh copy of the arguments, as positional and keyword arguments of a call."""
