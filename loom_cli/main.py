@@ -5,24 +5,28 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # typing itself takes as long as all of `loom --version`
     from collections.abc import Sequence
 
     from loom_cli.cli import Cli
 
+_COLLECT_AFTER = 20_000
+"""Objects made before garbage is looked for. Python's 700 means dozens of looks while modules are imported."""
+
 
 def main(argv: Sequence[str] | None = None, *, cli: Cli | None = None) -> int:
     """Run the command line *argv* (None: that of the process) and return its exit status; a test brings its *cli*."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments in (["--version"], ["-V"]):
-        from loom_cli.version import version
+    if argv is None:
+        argv = sys.argv[1:]
+        gc.set_threshold(_COLLECT_AFTER)
+    if argv and argv[0] in ("--version", "-V"):
+        from loom_cli.version import print_version
 
-        arguments = []
-        print(f"loom {version()}")  # noqa: T201  # before anything that could draw is imported
-        return 0
+        return print_version(cli.screen.out if cli is not None else sys.stdout)
     from loom_cli.running import run
 
-    return run(arguments, cli)
+    return run(list(argv), cli)

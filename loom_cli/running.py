@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 from loom_cli.exits import ExitCode, exit_code_of_error
@@ -12,7 +10,10 @@ from loom_cli.exits import ExitCode, exit_code_of_error
 if TYPE_CHECKING:
     from loom_cli.cli import Cli
 
-_UNEXPECTED_HINT: Final = "Run it again with --debug to see where; this is a fault of Loom's, so please report it."
+_UNEXPECTED_HINT: Final = (
+    "--debug shows where. It is a fault of Loom's, or of what was plugged into it; please report it."
+)
+_COMPLETING: Final = ("--install-completion", "--show-completion")
 
 
 def run(arguments: list[str], cli: Cli | None) -> int:
@@ -22,28 +23,34 @@ def run(arguments: list[str], cli: Cli | None) -> int:
     cli = cli or Cli.of_process()
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     cli.debug, cli.json_errors = "--debug" in options, "--json" in options
-    arguments = [a for at, a in enumerate(arguments) if not (a == "--debug" and at < len(options))]
+    arguments = [word for word in options if word != "--debug"] + arguments[len(options) :]
     try:
         try:
-            status = _invoke(arguments, cli)
+            status = _dispatch(arguments, cli)
         except BrokenPipeError:
             raise
         except BaseException as error:  # noqa: BLE001  # the one place where errors become text and a status
             status = _tell(error, cli)
         cli.screen.flush()
     except BrokenPipeError:
-        _leave_quietly()
+        cli.screen.abandon()
         return ExitCode.DONE
     return int(status)
 
 
-def _invoke(arguments: list[str], cli: Cli) -> int:
+def _dispatch(arguments: list[str], cli: Cli) -> int:
+    completes = bool(os.environ.get("_LOOM_COMPLETE"))
+    if not completes and arguments in ([], ["--help"], ["-h"]):
+        from loom_cli.front_page import draw_front_page
+
+        draw_front_page(cli.screen)
+        return ExitCode.DONE
     import typer
 
     from loom_cli.group import root
 
-    command = root()
-    if os.environ.get("_LOOM_COMPLETE"):
+    command = root(completion=completes or arguments[0].startswith(_COMPLETING))
+    if completes:
         command.main(prog_name="loom", obj=cli)  # writes the answer for the shell and exits
     try:
         with command.make_context("loom", arguments, obj=cli) as ctx:
@@ -63,15 +70,15 @@ def _tell(error: BaseException, cli: Cli) -> int:
     from loom.core.errors import LoomError
 
     if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else ExitCode.FAILED
+        return error.code if isinstance(error.code, int) else ExitCode.DONE if error.code is None else ExitCode.FAILED
     if cli.debug:
-        cli.screen.err.write("".join(traceback.format_exception(error)))
+        cli.screen.traceback(error)
     if isinstance(error, LoomError):
         return _say(cli, error.code, str(error), error.hint, status=exit_code_of_error(error), fields=_fields(error))
     if isinstance(error, TyperException):
         return _say(cli, "usage", _sentence(error.format_message()), _usage_hint(error), status=ExitCode.USAGE)
     if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):
-        return _say(cli, "interrupted", "interrupted", "", status=ExitCode.INTERRUPTED)
+        return _say(cli, "interrupted", "stopped by a signal", "", status=ExitCode.INTERRUPTED)
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return _say(cli, "unexpected", what, _UNEXPECTED_HINT, status=ExitCode.FAILED)
 
@@ -98,14 +105,3 @@ def _sentence(message: str) -> str:
 def _usage_hint(error: Any) -> str:
     ctx = getattr(error, "ctx", None)
     return f"{ctx.command_path if ctx is not None else 'loom'} --help"
-
-
-def _leave_quietly() -> None:
-    """Nobody reads any more: let nothing be written at exit, where Python would complain about it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            os.dup2(nowhere, stream.fileno())
-        except (AttributeError, OSError, ValueError):  # a stream that is no file
-            continue
-    os.close(nowhere)

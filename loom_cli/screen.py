@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TextIO, TypeAlias
 
 from loom_cli.safe_text import safe, safe_json, safe_lines
+from loom_cli.version import abandon
 
 _CODES: Final = {
     "bold": "1",
@@ -145,7 +146,10 @@ class Screen:
 
     def error(self, code: str, what: str, hint: str = "") -> None:
         """Print what happened and what to do."""
-        self.note(Styled(f"error[{code}]:", "bold red"), " ", what)
+        first, *more = safe_lines(what).split("\n")
+        self.note(Styled(f"error[{code}]:", "bold red"), " ", first)
+        for line in more:
+            self.note("  ", line.strip())
         if hint:
             self.note(Styled("try:", "bold"), " ", hint)
 
@@ -158,6 +162,17 @@ class Screen:
         """Hand everything to whoever reads; a pipe that was closed shows here at the latest."""
         self.out.flush()
         self.err.flush()
+
+    def traceback(self, error: BaseException) -> None:
+        """Print where *error* came from, to *err*."""
+        import traceback
+
+        self.err.write(safe_lines("".join(traceback.format_exception(error))))
+
+    def abandon(self) -> None:
+        """Write nothing more, not even at exit: nobody reads."""
+        for stream in (self.out, self.err):
+            abandon(stream)
 
     # -- pieces --------------------------------------------------------------------------------------------------
 

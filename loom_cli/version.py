@@ -5,6 +5,30 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing would take longer than the rest
+    from typing import TextIO
+
+
+def print_version(out: TextIO) -> int:
+    """Print the version and return the exit status; a closed pipe is no fault."""
+    try:
+        out.write(f"loom {version()}\n")
+        out.flush()
+    except BrokenPipeError:
+        abandon(out)
+    return 0
+
+
+def abandon(stream: TextIO) -> None:
+    """Let nothing be written to *stream* at exit, where Python would complain that nobody reads."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+    except (AttributeError, OSError, ValueError):  # a stream that is no file
+        return
+    os.close(nowhere)
+
 
 def version() -> str:
     """Return the version that pyproject.toml gives the package."""
