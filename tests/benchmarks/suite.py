@@ -1,0 +1,34 @@
+"""The benchmarks by name; each yields one line or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from tests.benchmarks.branches import branches
+from tests.benchmarks.command import command_help, command_ps, command_version
+from tests.benchmarks.disk import disk
+from tests.benchmarks.folding import folding
+from tests.benchmarks.gates import gates
+from tests.benchmarks.latency import commits, latency
+from tests.benchmarks.report import Line
+from tests.benchmarks.resuming import cold_resume
+from tests.benchmarks.scale import Scale
+from tests.benchmarks.steps import long_flow, steps_1_safe, steps_1_write_behind, steps_50_safe
+
+BENCHMARKS: Final[Mapping[str, Callable[[Scale], Iterator[Line]]]] = {
+    "steps-50-safe": steps_50_safe,
+    "steps-1-write-behind": steps_1_write_behind,
+    "steps-1-safe": steps_1_safe,
+    "long-flow": long_flow,
+    "cold-resume": cold_resume,
+    "fold": folding,
+    "branches": branches,
+    "gates": gates,
+    "disk": disk,
+    "command-help": command_help,
+    "command-ps": command_ps,
+    "command-version": command_version,
+    "commits": commits,
+    "latency": latency,
+}
