@@ -26,6 +26,7 @@ def ask_person(
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  # arrow keys while typing
     asking = ask(schema, known=known, problems=problems)
+    screen.note()
     screen.note(Styled("  Enter takes what stands in [brackets]; Ctrl-C leaves it unanswered", "dim"))
     return _asked(screen, asking)
 

@@ -145,7 +145,7 @@ class Driving:
             self._watcher.say("stopping at once")
             return
         flights = [start.payload.id for start in in_flight(self._watcher.progress)]
-        more = f", once {', '.join(flights[:5])} has ended; again to stop at once" if flights else ""
+        more = f": {', '.join(flights[:5])} may still end; again to stop at once" if flights else ""
         self._watcher.say(f"stopping{more}")
 
     def _leaving(self) -> None:

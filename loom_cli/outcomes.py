@@ -13,10 +13,12 @@ from loom.kernel.outcome import Outcome
 from loom.lenses.shapes import gate_json
 from loom.values.failing import failure_from
 from loom_cli.hints import Hints
+from loom_cli.readable import readable
+from loom_cli.safe_text import safe
 from loom_cli.schemas import described
-from loom_cli.screen import STATUS_STYLES, Screen, Styled
+from loom_cli.screen import STATUS_STYLES, Screen, Styled, cell_len
 from loom_cli.times import duration
-from loom_cli.wording import counted, failure_text, joined, until_words
+from loom_cli.wording import counted, failure_text, until_words
 
 GATES_SHOWN_MAX: Final = 10
 _SHOW_LINES_MAX: Final = 30
@@ -159,8 +161,8 @@ class Teller:
             until = until_words(outcome.wake_at, self._now_ms())
             self._head("waiting", "suspended", f"sleeps {until}".rstrip())
             self._command("goes on then with:", self._hints.command("resume"))
-        elif outcome.wake_at is not None:
-            self._line(Styled(f"goes on without an answer {until_words(outcome.wake_at, self._now_ms())}", "dim"))
+        elif outcome.wake_at is not None and outcome.wake_at not in [gate.due_at for gate in outcome.gates]:
+            self._line(Styled(f"a part of it sleeps {until_words(outcome.wake_at, self._now_ms())}", "dim"))
 
     def question(self, gate: OpenGate) -> None:
         """Print what *gate* asks, before a person answers it here."""
@@ -173,14 +175,15 @@ class Teller:
         if gate.show is not None:
             self._json(gate.show)
         rows = described(gate.schema or {})
-        width = max(len(name) for name, _, _ in rows)
+        names, kinds = (max(cell_len(safe(row[at])) for row in rows) for at in (0, 1))
         for name, words, remark in rows:
-            shown = f"{name.ljust(width)}  " if name else "expects "
-            self._line(shown, Styled(joined(words, remark), "dim"), indent=4)
+            shown = f"{name.ljust(names)}  " if name else "expects "
+            self._line(shown, words.ljust(kinds), Styled(f"  {remark}", "dim"), indent=4)
         if gate.due_at is not None:
             self._line(Styled(until_words(gate.due_at, self._now_ms()), "dim"), indent=4)
 
-    def _json(self, value: Any) -> None:
+    def _json(self, encoded: Any) -> None:
+        value = readable(encoded)
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
         lines = text.split("\n")
         for line in lines[:_SHOW_LINES_MAX]:

@@ -32,6 +32,7 @@ from loom_cli.wording import (
     joined,
     one_line,
     outcome_words,
+    rest_words,
     until_words,
 )
 
@@ -188,7 +189,7 @@ def _step_line(look: _Look, start: Event, name: str) -> Line:
     if known.doubt is not None:
         return Line(0, "in_doubt", name, waited, f"in doubt: {one_line(known.doubt.payload.reason)}")
     if known.last is not None and not known.in_flight and known.due_at > look.now_ms:
-        rest = f"{attempt} in {duration(known.due_at - look.now_ms)}"
+        rest = f"{attempt} in {rest_words(known.due_at - look.now_ms)}"
         return Line(0, "resting", name, waited, joined(rest, one_line(failure_text(known.last))))
     if progress.state.status != "running":
         return Line(0, "running", name, "", "not ended")

@@ -18,6 +18,7 @@ from loom.values import InvalidPayload
 from loom_cli.asking import ask_person, confirmed
 from loom_cli.cli import Cli
 from loom_cli.driving import Driving, Verb
+from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.ids import meant_id
 from loom_cli.outcomes import Teller
@@ -34,9 +35,9 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What a resume comes to: an answer for *gate*, a question to ask for it, or just going on."""
+    """What a resume comes to: an answer for *gate*, a question to ask for it, a choice among gates, or just going on."""
 
-    kind: Literal["answer", "ask", "go_on"]
+    kind: Literal["answer", "ask", "choose", "go_on"]
     gate: OpenGate | None = None
 
 
@@ -62,7 +63,7 @@ def next_of(state: ExecutionState, given: Answer, now_ms: int) -> Next:
     is_due = state.facts.wake_at is not None and state.facts.wake_at <= now_ms
     if state.status != "suspended" or not waits or is_due:
         return Next("go_on")
-    return Next("ask", gate_meant(state, None))
+    return Next("ask", gate_meant(state, None)) if len(waits) == 1 else Next("choose")
 
 
 class Resuming:
@@ -77,6 +78,9 @@ class Resuming:
         run_id, past = self._cli.run(load(self._app, text))
         state = fold(past, empty_state(run_id))
         step = next_of(state, given, self._cli.now_ms())
+        if step.kind == "choose":
+            self._driving.tell_state(run_id, past)
+            raise Usage(f"{len(state.gates)} gates of {run_id} are open", hint="name one of them with --gate")
         if step.gate is None:
             return self._driving.go_on(run_id, past, self._verb(run_id, MISSING, None))
         if step.kind == "answer":
@@ -111,18 +115,18 @@ class Resuming:
             try:
                 answer = ask_person(screen, gate.schema or {}, known=answer, problems=problems)
                 if not confirmed(screen, answer):
-                    return self._left(run_id)
-            except (KeyboardInterrupt, EOFError):
-                screen.err.write("\n")
-                return self._left(run_id)
+                    return self._left(run_id, ExitCode.WAITING)
+            except (KeyboardInterrupt, EOFError) as left:
+                screen.note()
+                return self._left(run_id, ExitCode.WAITING if isinstance(left, EOFError) else ExitCode.INTERRUPTED)
             try:
                 return self._answer(run_id, past, answer, gate)
             except InvalidPayload as refused:
                 problems = {_path(problem.path): problem.message for problem in refused.problems}
 
-    def _left(self, run_id: ExecutionId) -> ExitCode:
+    def _left(self, run_id: ExecutionId, status: ExitCode) -> ExitCode:
         self._cli.screen.note(f"left unanswered; {run_id} still waits")
-        return ExitCode.WAITING
+        return status
 
 
 def _path(path: str) -> str:

@@ -136,9 +136,16 @@ def described(schema: Schema) -> list[tuple[str, str, str]]:
     if kind_of(whole) != "object" or not whole.get("properties"):
         return [("", words(whole, schema), str(whole.get("description", "")))]
     return [
-        (name, words(field, schema), _remark(resolved(field, schema), required=required))
+        (name, words(_given(field, schema), schema), _remark(resolved(field, schema), required=required))
         for name, field, required in fields_of(whole)
     ]
+
+
+def _given(field: Schema, root: Schema) -> Schema:
+    """Return what *field* is when it is given: an optional one without its null."""
+    field = resolved(field, root)
+    kinds = [v for v in field.get("anyOf") or () if resolved(v, root).get("type") != "null"]
+    return kinds[0] if len(kinds) == 1 else field
 
 
 def _remark(field: Schema, *, required: bool) -> str:

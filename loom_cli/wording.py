@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
 from loom.core.identity import unescape
-from loom_cli.times import age, moment
+from loom_cli.times import duration, moment
 
 Event = EventEnvelope[Any]
 
@@ -69,11 +69,17 @@ def attempt_words(attempt: int, start: Event | None, attempts_max: Mapping[str, 
     return f"attempt {attempt}" + (f" of {most}" if most and most >= attempt else "")
 
 
+def rest_words(ms: int) -> str:
+    """Return how long a rest of *ms* still is, in tenths of a second where more would flicker."""
+    return f"{max(ms, 0) / 1000:.1f}s" if ms < 10_000 else duration(ms)
+
+
 def until_words(due_at: int | None, now_ms: int) -> str:
     """Return until when something waits, and how long that is; empty when nothing ends it."""
     if due_at is None:
         return ""
-    return f"until {moment(due_at, now_ms)} ({age(due_at, now_ms) if due_at > now_ms else 'due'})"
+    left = f"in {duration(due_at - now_ms)}" if due_at > now_ms else "due"
+    return f"until {moment(due_at, now_ms)} ({left})"
 
 
 def one_line(text: str, limit: int = NOTE_MAX) -> str:
