@@ -45,8 +45,10 @@ def survive_a_crash_and_wait_for_a_person(terminal: "Terminal") -> None:
     say("The process is gone. What happened stands in the log, so we still know where the run is:")
     loom("ps")
     loom("show", RISKY)
-    say("We resume it. What is recorded is not done again; only the step that was cut off is.")
-    say("The claim turns out to be risky: the run stops at a gate, and the command ends with status 3.")
+    say(
+        "We resume it. What is recorded is not done again; only the step that was cut off is. The claim turns out to be"
+        " risky, so the run stops at a gate, and the command ends with status 3."
+    )
     loom("resume", RISKY, status=WAITS)
     say("Nothing runs now, be it for a minute or for days. This question waits for a person:")
     loom("gates")
@@ -90,6 +92,12 @@ def count_the_money(terminal: "Terminal", ledger: Ledger) -> None:
     terminal.title("4. The proof")
     terminal.loom("ps")
     terminal.python("ledger.py")
+    prove(ledger)
+    terminal.say("Three claims, three killed processes, and the money moved exactly once for each claim.")
+
+
+def prove(ledger: Ledger) -> None:
+    """Exit unless each claim was paid once, as much as it is worth, and each customer got one letter."""
     shop, transfers = Orders(DATA), ledger.transfers()
     for claim in (RISKY, PAID, UNPAID):
         paid = [transfer.amount_cents for transfer in transfers if transfer.claim == claim]
@@ -97,11 +105,10 @@ def count_the_money(terminal: "Terminal", ledger: Ledger) -> None:
     check(len(transfers) == 3, f"there are other transfers: {transfers}")
     tries = [attempts for _, _, attempts in ledger.outbox()]
     check(tries == [3, 3, 3], f"three letters go out at the third attempt each, not {tries}")
-    terminal.say("Three claims, three killed processes, and the money moved exactly once for each claim.")
 
 
 def run(claim: str) -> tuple[str, ...]:
-    return "run", "refund", "--id", claim, "--input", json.dumps({"claim": claim})
+    return "run", "refund", "--id", claim, "--set", f"claim={claim}"
 
 
 class Terminal:
@@ -118,7 +125,7 @@ class Terminal:
         }
         self.is_watched = sys.stdout.isatty() and "--fast" not in sys.argv
         self.has_colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        self.show_cursor = "\x1b[?25h" if sys.stdout.isatty() else ""  # a killed process may have hidden it
+        self.show_cursor = "\x1b[?25h\n" if sys.stdout.isatty() else ""  # a killed process may have hidden it
 
     def title(self, text: str) -> None:
         self._print(f"\n\n{text}\n{'=' * len(text)}", style="1")
@@ -140,7 +147,7 @@ class Terminal:
         self._type(("loom", *arguments), REFUND_DESK_PAUSE_AT=pause_at)
         environment = self.environment | {"REFUND_DESK_PAUSE_AT": pause_at}
         command = [sys.executable, "-m", "loom_cli", *arguments]
-        with subprocess.Popen(command, cwd=HERE, env=environment) as process:
+        with subprocess.Popen(command, cwd=HERE, env=environment, stdin=subprocess.DEVNULL) as process:
             try:
                 wait_until(once, process)
             finally:
@@ -159,8 +166,15 @@ class Terminal:
         self._print(f"\n$ {' '.join([*settings, shlex.join(command)])}", style="36")
 
     def _run(self, *arguments: str, quietly: bool = False) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, *arguments]
-        return subprocess.run(command, cwd=HERE, env=self.environment, text=True, capture_output=quietly, check=False)
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=HERE,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,  # a command that lacks an answer says so; it does not ask
+            capture_output=quietly,
+            text=True,
+            check=False,
+        )
 
     def _print(self, text: str, style: str = "0") -> None:
         print(f"\x1b[{style}m{text}\x1b[0m" if self.has_colour else text, flush=True)

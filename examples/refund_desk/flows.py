@@ -1,9 +1,10 @@
 """The refund desk: a plain async function. Loom makes it survive crashes, wait for people, and never pay twice."""
 
 from datetime import timedelta
+from typing import Any
 
 import loom
-from models import Approval, Claim, Letter, Question, Request, Settlement, euros
+from models import Approval, Claim, Letter, Request, Risk, Settlement, euros
 from risk import ASK_FROM
 from steps import assess_risk, pay, read_claim, send_email
 
@@ -21,9 +22,9 @@ async def settle(ctx: loom.Context, claim: Claim) -> Settlement:
     """Refund what is small and safe at once, anything else when a person says so."""
     risk = await ctx.run(assess_risk, claim)
     if risk.score >= ASK_FROM:
-        question = Question(claim, risk)
+        shown = for_a_person(claim, risk)
         try:
-            answer = await ctx.suspend("approval", show=question, expects=Approval, timeout=timedelta(days=3))
+            answer = await ctx.suspend("approval", show=shown, expects=Approval, timeout=timedelta(days=3))
         except loom.GateTimedOut:
             return Settlement(claim.id, "expired", note="nobody answered within three days")
         if not answer.approved:
@@ -33,6 +34,15 @@ async def settle(ctx: loom.Context, claim: Claim) -> Settlement:
     except loom.TypedFailure as failure:
         return Settlement(claim.id, "declined", note=failure.payload.reason)
     return Settlement(claim.id, "refunded", receipt.amount_cents, receipt.reference)
+
+
+def for_a_person(claim: Claim, risk: Risk) -> dict[str, Any]:
+    """Return what somebody needs to decide by: no more than that."""
+    return {
+        "claim": f"{claim.name} wants {euros(claim.amount_cents)} back for the {claim.item}: {claim.reason}",
+        "risk": risk.score,
+        "because": risk.reasons,
+    }
 
 
 def letter_about(claim: Claim, settlement: Settlement) -> Letter:

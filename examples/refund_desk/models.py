@@ -49,15 +49,7 @@ class Risk:
     """How careful to be with a claim, from 0 to 100, and why."""
 
     score: int
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Question:
-    """What the person is shown who decides."""
-
-    claim: Claim
-    risk: Risk
+    reasons: list[str]
 
 
 @dataclass(frozen=True)

@@ -27,4 +27,4 @@ ASK_FROM = 40
 
 def score(claim: Claim, past: History) -> Risk:
     held = [rule for rule in RULES if rule.holds(claim, past)]
-    return Risk(min(100, sum(rule.points for rule in held)), tuple(rule.reason for rule in held))
+    return Risk(min(100, sum(rule.points for rule in held)), [rule.reason for rule in held])
