@@ -58,8 +58,6 @@ class Asking:
         if self.recorded is None and drive.journal.is_backed_up:
             await drive.journal.room()
         self._ask(call)
-        if call.settled and call.start is not None:  # it needed only to be written, or was
-            return call.syscall.revive(call, call.start)
         delivery = drive.delivery
         if delivery.queue and delivery.can_serve_at_once(call):
             return self._revived(call, self.settle(call, delivery.queue.popleft()))
@@ -112,9 +110,6 @@ class Asking:
             self.held.append(call)
             return
         call.start = record.start
-        if record.is_silent and not isinstance(call.syscall, ScopeSyscall):
-            call.settled = True
-            return
         if record.outcome is None:
             self.taken_up.append(call)
         self._drive.delivery.calls[record.start.sequence] = call

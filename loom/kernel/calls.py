@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import types
 from collections.abc import Mapping
 from functools import cached_property
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 Event = EventEnvelope[Any]
 
-_HOME: Final = str(Path(__file__).resolve().parent.parent)
+_NOT_THE_AUTHORS: Final = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).parent))
 
 
 class DriveEnding(BaseException):
@@ -93,7 +94,11 @@ class Branch:
 
     def where(self) -> str:
         """Return the file and line of the author's code that this branch stands at."""
-        return location_of(self.task)
+        try:
+            is_running = asyncio.current_task() is self.task
+        except RuntimeError:
+            is_running = False
+        return place_of_frame(inspect.currentframe()) if is_running else location_of(self.task)
 
 
 class Call:
@@ -136,8 +141,8 @@ def location_of(task: asyncio.Task[Any] | None) -> str:
     found, coroutine = "", task.get_coro() if task is not None else None
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
-        if frame is not None:
-            found = place_of_frame(frame) or found
+        if frame is not None and not frame.f_code.co_filename.startswith(_NOT_THE_AUTHORS):
+            found = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "ag_await", None)
     return found
 
@@ -145,7 +150,7 @@ def location_of(task: asyncio.Task[Any] | None) -> str:
 def place_of_frame(frame: types.FrameType | None) -> str:
     """Return `file:line` of the nearest frame that is not Loom's own, "" when there is none."""
     while frame is not None:
-        if not frame.f_code.co_filename.startswith(_HOME):
+        if not frame.f_code.co_filename.startswith(_NOT_THE_AUTHORS):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return ""

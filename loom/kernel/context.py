@@ -241,8 +241,10 @@ class Context:
         return self._scope(branch, ScopeSyscall("map", names, bodies, limit=limit), name)
 
     def _scope(self, branch: Branch, syscall: ScopeSyscall, name: str) -> Coroutine[Any, Any, list[Any]]:
-        if len(set(syscall.names)) < len(syscall.names):
-            raise ValueError("the branches of a scope have different names")
+        _word("scope", name)
+        if syscall.kind == "parallel":
+            for branch_name in syscall.names:
+                _word("branch", branch_name)
         compared = syscall.asked()
         return self._drive.asking.outcome(self._call(branch, syscall, branch.mint(name), compared))
 
@@ -282,6 +284,8 @@ class Context:
         """
         branch = self._enter("suspend")
         _word("gate", label)
+        if key is not None:
+            _word("key", key)
         timeout_ms = None if timeout is None else _milliseconds(timeout)
         gate = GateSyscall(label, show=values.encode(show), expects=expects, timeout_ms=timeout_ms, key=key)
         compared = {"show": gate.show, "timeout_ms": timeout_ms, "key": key}
@@ -380,6 +384,7 @@ class Context:
             task = None
         branch = drive.delivery.branches.get(task) if task is not None else None
         if branch is None:
+            drive.unwinding.hush(task)
             where = place_of_frame(inspect.currentframe())
             about = task.get_name() if task is not None else "a thread"
             if drive.ending is not None:
@@ -401,7 +406,7 @@ class Context:
 
 
 def _word(kind: str, text: str) -> None:
-    if not text or len(text) > ID_LENGTH_MAX:
+    if not text or len(text) > ID_LENGTH_MAX or any("\ud800" <= sign <= "\udfff" for sign in text):
         raise InvalidId(kind=kind, text=text)
 
 

@@ -11,6 +11,7 @@ Callbacks of this class run on the loop and never wait; what must wait (the stor
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -23,7 +24,7 @@ from loom.kernel.asking import Asking, cause_of
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 from loom.kernel.delivery import Delivery
 from loom.kernel.effects import EffectRuntime
-from loom.kernel.errors import DriveInterrupted, UnrecordedCancellation
+from loom.kernel.errors import DriveFaulted, DriveInterrupted, UnrecordedCancellation
 from loom.kernel.flights import Flights
 from loom.kernel.journal import Journal
 from loom.kernel.replay import Recorded, start_of
@@ -78,7 +79,7 @@ class Drive:
         self.live, self.unpaused = asyncio.Event(), asyncio.Event()
         self.unpaused.set()
         self.delivery = Delivery(self._on_still, self._is_busy)
-        self.flights, self.timers = Flights(), Timers(setting.clock)
+        self.flights, self.timers = Flights(self._landing_failed), Timers(setting.clock)
         self.unwinding = Unwinding(self)
         self.requests = Requests(self, setting.lane)
         runs_again = journal.state.length > 1
@@ -86,7 +87,7 @@ class Drive:
         self.asking = Asking(self, recorded)
         if recorded is not None:
             self.delivery.queue = recorded.outcomes
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._wake: asyncio.Future[str] | None = None
         self._is_interrupted = False
         self._patience: tuple[int, float] | None = None
@@ -133,14 +134,6 @@ class Drive:
             if not future.done():
                 future.set_result(event)
         self.delivery.stir()
-
-    def made(self, call: Call, event: Event) -> None:
-        """*call* needed nothing but to be written: its body goes on."""
-        call.start, call.settled = event, True
-        if call.future is not None:
-            future = self.delivery.move(call)
-            if not future.done():
-                future.set_result(event)
 
     def wants(self, call: Call) -> bool:
         """Whether *call* still waits for an outcome."""
@@ -195,9 +188,9 @@ class Drive:
     def _deliver_next(self) -> None:
         event = self.delivery.queue[0]
         call = self.delivery.calls.get(start_of(event))
-        if call is not None and event.type == "SCOPE_CUT" and call in self.failing:
-            self._deliver(call, event)
-        elif call is not None and event.type != "SCOPE_CUT":
+        if (call is not None and event.type == "SCOPE_CUT" and call in self.failing) or (
+            call is not None and event.type != "SCOPE_CUT"
+        ):
             self._deliver(call, event)
         elif self.asking.recorded is not None and self._may_still_come():
             return
@@ -250,7 +243,10 @@ class Drive:
 
     def stop_from_anywhere(self, error: LoomError) -> None:
         """As `stop`, from any thread."""
-        self._loop.call_soon_threadsafe(self.stop, error)
+        if threading.get_ident() == self._thread:
+            self.stop(error)
+        else:
+            self._loop.call_soon_threadsafe(self.stop, error)
 
     def interrupt(self) -> None:
         """Stop soon: start nothing new, let what is in flight end within the grace, leave the run resumable."""
@@ -261,6 +257,9 @@ class Drive:
         """An effect met a cancellation or an exit that is not the drive's own."""
         if not isinstance(error, DriveEnding):
             self.stop(DriveInterrupted(execution_id=self.state.execution_id))
+
+    def _landing_failed(self, call: Call, error: Exception) -> None:
+        self.stop(DriveFaulted(execution_id=self.state.execution_id, what=call.id, why=repr(error)))
 
     # -- the life of a drive -------------------------------------------------------------------------------------
 
@@ -347,8 +346,10 @@ class Drive:
                 self.stop(error)
                 return
         requests = await self.requests.pending()
+        if self.ending is not None:
+            return
         if not requests and self._has_nothing_to_do():
-            self.ending = "park"
+            self.ending = self.ending or "park"
             return
         self._go_on(self.asking.recorded, requests)
 
@@ -402,7 +403,7 @@ class Drive:
         self.asking.is_paused = False
         self.unpaused.set()
         if parked:
-            self.ending = "park"
+            self.ending = self.ending or "park"
             return
         self.requests.are_waiting = True
         self.asking.release()

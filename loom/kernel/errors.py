@@ -10,7 +10,8 @@
     |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionTerminated, ExecutionNotFailed, UnknownFlow
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
-    `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted
+    `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
+                     DriveFaulted
 
 A `DriveStopped` ends the drive and reaches the caller of the verb; inside the flow it is never an ordinary exception.
 """
@@ -260,6 +261,17 @@ class DriveInterrupted(DriveStopped):
     def __init__(self, *, execution_id: str) -> None:
         self.execution_id = execution_id
         super().__init__(f"the drive of {execution_id} was interrupted")
+
+
+class DriveFaulted(DriveStopped):
+    """An outcome could not be recorded. What was committed before it stands; the run can be resumed."""
+
+    code = "drive-faulted"
+    hint = "This is a fault of Loom or of a plugin: please report it with the traceback (--debug)."
+
+    def __init__(self, *, execution_id: str, what: str, why: str) -> None:
+        self.execution_id, self.what, self.why = execution_id, what, why
+        super().__init__(f"the outcome of {what} of {execution_id} could not be recorded: {why}")
 
 
 class SuspensionSwallowed(RuntimeWarning):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from loom.kernel.calls import Call
+from loom.kernel.calls import Call, DriveEnding
 
 Landed = Callable[[Any, BaseException | None], None]
 """What is told how an effect ended: its result, or the error it raised."""
@@ -15,7 +15,8 @@ Landed = Callable[[Any, BaseException | None], None]
 class Flights:
     """The running attempts of a drive, by the call they are for."""
 
-    def __init__(self) -> None:
+    def __init__(self, landing_failed: Callable[[Call, Exception], None]) -> None:
+        self._landing_failed = landing_failed
         self._tasks: dict[Call, asyncio.Task[None]] = {}
 
     def __bool__(self) -> bool:
@@ -36,7 +37,12 @@ class Flights:
             error = raised
         if call in self._tasks and self._tasks[call] is asyncio.current_task():
             del self._tasks[call]
-            landed(result, error)
+            try:
+                landed(result, error)
+            except DriveEnding:
+                return  # the log could not be written, and the drive knows
+            except Exception as failed:  # noqa: BLE001  # an outcome that cannot be recorded ends the drive
+                self._landing_failed(call, failed)
 
     def are_below(self, prefix: str) -> bool:
         """Whether anything is in flight for a branch at or below *prefix*."""

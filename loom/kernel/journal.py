@@ -200,10 +200,11 @@ class Journal:
         """
         if self.error is not None:
             raise self.error
-        assert self._park is None and self._park_taken is None, "nothing is committed while a park is being written"
+        assert not self._park, "nothing is committed while a park is being written"
+        assert not self._park_taken, "nothing is committed while a park is being written"
         event = self._event(type_, payload, metadata)
+        record = encode_event(event)  # first: what cannot be written has not happened
         self.state = evolve(self.state, event)
-        record = encode_event(event)
         self._ready.append((record, event))
         if consumes is not None:
             self._consumes.append(consumes)

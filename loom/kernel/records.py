@@ -58,6 +58,8 @@ class DecisionSyscall:
             chosen = await chosen
         if not isinstance(chosen, Choice):
             chosen = Choice(value=chosen)
+        if chosen.propensity is not None and not isinstance(chosen.propensity, (int, float)):
+            raise TypeError(f"a propensity is a number, not {type(chosen.propensity).__name__}")
         policy = chosen.policy if chosen.policy is not None else self.policy
         return {
             "choice": values.encode(chosen.value),
@@ -135,7 +137,11 @@ class StreamSyscall:
 
 
 class EmitSyscall:
-    """Appends an event of the author's own type, once; *data* is encoded."""
+    """Appends an event of the author's own type, once; *data* is encoded.
+
+    The body goes on when the event is delivered, in its place among the outcomes: so live, replayed, and taken up
+    after a crash, the same runs before and after it.
+    """
 
     def __init__(self, type_: str, data: Any) -> None:
         self.starts, self.data = type_, data
@@ -145,13 +151,15 @@ class EmitSyscall:
 
     def begin(self, call: Call, drive: Drive) -> None:
         fact = f.UserEvent(call.id, call.ordinal, call.digest, self.data, drive.state.facts.generation or None)
-        drive.made(call, drive.commit(self.starts, fact))
+        event = drive.commit(self.starts, fact)
+        drive.started(call, event)
+        drive.delivery.put(event)
 
     def reopen(self, call: Call, drive: Drive) -> None:
-        """It is made; nothing is left to do."""
+        """It is on the log or was never made."""
 
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        """Nothing is delivered: the body goes on once it is made."""
+        drive.hand_over(call, event)
 
     def revive(self, call: Call, event: Event) -> None:
         return None

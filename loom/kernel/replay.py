@@ -17,9 +17,6 @@ from loom.core.state import ExecutionState
 from loom.kernel.calls import Call, Event, recorded_side
 from loom.kernel.errors import ReplayDivergence
 
-NOT_DELIVERED: Final = ("SCOPE_OPENED",)
-"""Types that settle at once and hand the body nothing."""
-
 ALWAYS_REFUSED: Final = ("GATE_OPENED",)
 """A gate whose question changed is never answered by an answer to the old question."""
 
@@ -29,11 +26,6 @@ class Record(NamedTuple):
 
     start: Event
     outcome: Event | None
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether it is settled by having been written, and hands the body nothing."""
-        return self.outcome is not None and _is_silent(self.outcome)
 
 
 class Recorded:
@@ -135,7 +127,7 @@ def _is_same_text(start: Event, call: Call) -> bool:
 
 
 def _is_silent(event: Event) -> bool:
-    return event.type in NOT_DELIVERED or event.type.startswith("user.")
+    return event.type == "SCOPE_OPENED" and bool(event.payload.branches)
 
 
 def start_of(event: Event) -> int:

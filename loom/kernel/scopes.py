@@ -51,8 +51,11 @@ class ScopeSyscall:
             self.asked()["branches"],
             drive.state.facts.generation or None,
         )
-        drive.started(call, drive.commit("SCOPE_OPENED", opened))
+        event = drive.commit("SCOPE_OPENED", opened)
+        drive.started(call, event)
         self.open_branches(call, drive)
+        if not self.bodies:
+            drive.delivery.put(event)
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A scope needs nothing at the frontier: its branches were opened when it was matched."""
@@ -62,8 +65,6 @@ class ScopeSyscall:
         while self.next < len(self.bodies) and len(self.open) < self.limit and self.failed is None:
             self._begin(call, drive, self.next)
             self.next += 1
-        if not self.open:
-            self._joined(call, drive)
 
     def _begin(self, call: Call, drive: Drive, index: int) -> None:
         above = call.branch
@@ -90,11 +91,11 @@ class ScopeSyscall:
         drive.delivery.leave(branch)
         if drive.ending is not None:
             return
-        if self.failed is None:
+        if self.failed is None and not call.branch.cut:
             self.open_branches(call, drive)
-        elif not self.open:
+        if not self.open:
             self._joined(call, drive)
-        elif not self.cutting:
+        elif self.failed is not None and not self.cutting:
             drive.failing[call] = self
 
     def _joined(self, call: Call, drive: Drive) -> None:
@@ -112,7 +113,10 @@ class ScopeSyscall:
         drive.delivery.stir()
 
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        """Deliver the cut of this scope: unwind every branch that is still open."""
+        """Deliver the cut of this scope: unwind every branch that is still open; or that it had no branches."""
+        if event.type == self.starts:
+            drive.hand_over(call, event)
+            return
         assert self.failed is not None
         if self.failed[0].path[-1][1] != event.payload.branch:
             drive.stop(drive.asking.cut_without_failure(call, event))
