@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from loom.core.views import OpenGate
 from loom.lenses.execution import CallView, ExecutionView
-from loom_cli.answering import answer_command
+from loom_cli.hints import Hints
+from loom_cli.readable import readable
 from loom_cli.screen import STATUS_STYLES, Column, Pieces, Screen, Styled
 from loom_cli.times import age, date_time, duration, moment
 
@@ -24,13 +25,14 @@ _CALL_SIGNS: Final = {
     "abandoned": ("none", "dim"),
 }
 _BRANCHES_SHOWN: Final = 12
+_TRY: Final = "  try   "
 _TREE: Final = (Column(""), Column("", right=True), Column("", shrink=True))
 
 
-def draw_execution(screen: Screen, view: ExecutionView, *, now_ms: int, every: bool) -> None:
-    """Print *view*; *every* shows the branches of a large scope that are otherwise counted."""
+def draw_execution(screen: Screen, view: ExecutionView, hints: Hints, *, now_ms: int, every: bool) -> None:
+    """Print *view*, with commands from *hints*; *every* shows the branches of a large scope that are otherwise counted."""
     _draw_head(screen, view, now_ms)
-    _draw_next(screen, view, now_ms)
+    _draw_next(screen, view, hints, now_ms)
     _draw_values(screen, view)
     if view.calls:
         screen.line()
@@ -52,38 +54,38 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int) -> None:
         screen.line(Styled(f"as it stood after event {view.sequence} of {view.last}", "cyan"))
 
 
-def _draw_next(screen: Screen, view: ExecutionView, now_ms: int) -> None:
+def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -> None:
     """Print what the run waits for, and the command that makes it go on."""
     for gate in view.gates:
         screen.line()
-        draw_gate(screen, view.id, gate, now_ms=now_ms, open_gates=len(view.gates))
-    told, command = _next(view, now_ms)
+        draw_gate(screen, gate, hints, now_ms=now_ms, alone=len(view.gates) == 1)
+    told, command = _next(view, hints, now_ms)
     if told:
         screen.line()
         screen.line(told)
     if command:
-        screen.line(Styled("  try   ", "dim"), command)
+        screen.line(Styled(_TRY, "dim"), command)
     if view.status == "diverged" and view.difference is not None:
         screen.text(_indented_json(view.difference), indent="  ")
 
 
-def _next(view: ExecutionView, now_ms: int) -> tuple[str, str]:
+def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:
     if view.status == "failed":
-        return "", f"loom retry {view.id}"
+        return "", hints.command("retry")
     if view.status == "diverged":
-        return "The code no longer asks what the log recorded. Mend it, then go on:", f"loom resume {view.id}"
+        return "The code no longer asks what the log recorded. Mend it, then go on:", hints.command("resume")
     if view.status == "running":
-        return "It is being driven now, or was cut off; then this goes on with it:", f"loom resume {view.id}"
+        return "It is being driven now, or was cut off; then this goes on with it:", hints.command("resume")
     if view.status == "suspended" and not view.gates and view.wake_at is not None:
         due = f"It can go on since {moment(view.wake_at, now_ms)}:"
         if view.wake_at > now_ms:
             due = f"It sleeps until {moment(view.wake_at, now_ms)}, {age(view.wake_at, now_ms)}; then a driver goes on:"
-        return due, f"loom resume {view.id}"
+        return due, hints.command("resume")
     return "", ""
 
 
-def draw_gate(screen: Screen, execution_id: str, gate: OpenGate, *, now_ms: int, open_gates: int) -> None:
-    """Print one open gate or effect in doubt, and the exact command that answers it."""
+def draw_gate(screen: Screen, gate: OpenGate, hints: Hints, *, now_ms: int, alone: bool) -> None:
+    """Print one open gate or effect in doubt, and the exact commands that answer it; *alone*: no other waits there."""
     style = "magenta" if gate.in_doubt else "yellow"
     kind = "in doubt" if gate.in_doubt else "waits"
     until = ""
@@ -97,18 +99,26 @@ def draw_gate(screen: Screen, execution_id: str, gate: OpenGate, *, now_ms: int,
     if gate.reason:
         screen.line(Styled("  why   ", "dim"), gate.reason)
     if gate.show is not None:
-        screen.line(Styled("  shows ", "dim"), screen.brief(gate.show, screen.width - 8))
-    screen.line(Styled("  try   ", "dim"), answer_command(execution_id, gate, open_gates=open_gates))
+        shown = screen.brief(readable(gate.show), screen.width - len(_TRY))
+        screen.line(Styled("  asked " if gate.in_doubt else "  shows ", "dim"), shown)
+    for command in answers(gate, hints, alone=alone):
+        screen.line(Styled(_TRY, "dim"), command)
+
+
+def answers(gate: OpenGate, hints: Hints, *, alone: bool) -> list[str]:
+    """Return the commands that answer *gate*: one for a gate, one a verdict for an effect in doubt."""
+    return hints.verdicts(gate) if gate.in_doubt else [hints.answer(gate, alone=alone)]
 
 
 def _draw_values(screen: Screen, view: ExecutionView) -> None:
-    screen.line()
-    if view.input is not None:
-        screen.line(Styled("input   ", "dim"), screen.brief(view.input, screen.width - 8))
-    if view.attributes:
-        screen.line(Styled("tags    ", "dim"), screen.brief(dict(view.attributes), screen.width - 8))
+    named = {"input   ": view.input, "tags    ": dict(view.attributes) or None}
     if view.status == "completed":
-        screen.line(Styled("result  ", "dim"), screen.brief(view.result, screen.width - 8))
+        named["result  "] = view.result
+    shown = {name: value for name, value in named.items() if value is not None or name == "result  "}
+    if shown or view.failure is not None:
+        screen.line()
+    for name, value in shown.items():
+        screen.line(Styled(name, "dim"), screen.brief(readable(value), screen.width - len(name)))
     if view.failure is not None and view.status == "failed":
         screen.line(Styled("failure ", "dim"), Styled(_failure(view.failure), "red"))
         if view.failure.get("traceback"):
@@ -185,7 +195,7 @@ def _kind_remark(screen: Screen, call: CallView, now_ms: int) -> str:
 def _gate_remark(screen: Screen, call: CallView, now_ms: int) -> str:
     if call.status != "done":
         return ""
-    return f"answered{f' by {call.by}' if call.by else ''}: {screen.brief(call.outcome.get('answer'), 60)}"
+    return f"answered{f' by {call.by}' if call.by else ''}: {screen.brief(readable(call.outcome.get('answer')), 60)}"
 
 
 def _timer_remark(screen: Screen, call: CallView, now_ms: int) -> str:
@@ -199,7 +209,7 @@ def _scope_remark(screen: Screen, call: CallView, now_ms: int) -> str:
 
 
 def _decision_remark(screen: Screen, call: CallView, now_ms: int) -> str:
-    return f"chose {screen.brief(call.outcome.get('choice'), 40)}" if call.status == "done" else ""
+    return f"chose {screen.brief(readable(call.outcome.get('choice')), 40)}" if call.status == "done" else ""
 
 
 def _stream_remark(screen: Screen, call: CallView, now_ms: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -12,17 +12,20 @@ from loom.kernel.reading import read_log
 from loom.lenses.folding import fold_at
 from loom.lenses.shapes import gate_json
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
-from loom_cli.answering import answer_command
 from loom_cli.cli import Cli
-from loom_cli.drawing import draw_gate
+from loom_cli.drawing import answers, draw_gate
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
+from loom_cli.hints import Hints
 from loom_cli.options import FlowFilterOption, JsonOption, StoreOption
 from loom_cli.screen import Screen, Styled
 
 app = command_app()
 
 _PAGE: Final = 200
+
+Waiting: TypeAlias = tuple[ExecutionRow, OpenGate, int]
+"""An execution, one of its open gates, and how many it has."""
 
 
 @app.command()
@@ -46,16 +49,16 @@ def gates(
     storage = cli.reader(store)
     waiting = cli.run(_all_waiting(storage, flow or [], limit))
     if as_json:
-        cli.screen.json([_row_json(row, gate, count) for row, gate, count in waiting])
+        cli.screen.json([_row_json(row, gate, store, alone=count == 1) for row, gate, count in waiting])
     elif waiting:
-        _draw(cli.screen, waiting, cli.now_ms())
+        _draw(cli.screen, waiting, store, cli.now_ms())
     else:
         cli.screen.note(f"nothing waits for a person in {storage.url}")
     return ExitCode.DONE
 
 
-async def _all_waiting(storage: Storage, flows: list[str], limit: int) -> list[tuple[ExecutionRow, OpenGate, int]]:
-    found: list[tuple[ExecutionRow, OpenGate, int]] = []
+async def _all_waiting(storage: Storage, flows: list[str], limit: int) -> list[Waiting]:
+    found: list[Waiting] = []
     async for row in _rows(storage, flows, limit):
         events = [event async for event in read_log(storage, row.execution_id)]
         gates = open_gates(fold_at(events)) if events else []
@@ -76,14 +79,14 @@ async def _rows(storage: Storage, flows: list[str], limit: int) -> AsyncIterator
         before = (page[-1].index.started_at, page[-1].execution_id)
 
 
-def _row_json(row: ExecutionRow, gate: OpenGate, count: int) -> dict[str, Any]:
-    command = answer_command(row.execution_id, gate, open_gates=count)
-    return {"execution": row.execution_id, "flow": row.index.flow, **gate_json(gate), "command": command}
+def _row_json(row: ExecutionRow, gate: OpenGate, store: str | None, *, alone: bool) -> dict[str, Any]:
+    commands = answers(gate, Hints(row.execution_id, store=store), alone=alone)
+    return {"execution": row.execution_id, "flow": row.index.flow, **gate_json(gate), "commands": commands}
 
 
-def _draw(screen: Screen, waiting: list[tuple[ExecutionRow, OpenGate, int]], now_ms: int) -> None:
+def _draw(screen: Screen, waiting: list[Waiting], store: str | None, now_ms: int) -> None:
     for at, (row, gate, count) in enumerate(waiting):
         if at:
             screen.line()
         screen.line(Styled(row.execution_id, "bold"), Styled(f"  {row.index.flow}", "dim"))
-        draw_gate(screen, row.execution_id, gate, now_ms=now_ms, open_gates=count)
+        draw_gate(screen, gate, Hints(row.execution_id, store=store), now_ms=now_ms, alone=count == 1)

@@ -23,6 +23,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.ids import meant_id
 from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
+from loom_cli.readable import readable
 from loom_cli.screen import Screen, Styled
 from loom_cli.times import date_time, day, time_of_day
 
@@ -116,12 +117,14 @@ class _Listing:
         if screen.terminal and self._day != (today := day(event.at)):
             self._day = today
             screen.line(Styled(f"       {today}", "dim"))
-        left = screen.width - 5 - 2 - len(at) - 2 - _TYPE_WIDTH - 2 - len(line.about) - 2
-        says = line.says if line.value is None else f"{line.says} {screen.brief(line.value, 10**6)}".strip()
+        about = f"  {line.about}" if line.about else ""
+        left = screen.width - 5 - 2 - len(at) - 2 - _TYPE_WIDTH - len(about) - 2
+        shown = "" if line.value is None else screen.brief(readable(line.value), 10**6)
+        says = ", ".join(word for word in (line.says, shown) if word)
         screen.line(
             Styled(f"{event.sequence:>5}  {at}  ", "dim"),
             Styled(event.type.ljust(_TYPE_WIDTH), style_of(event.type)),
-            f"  {line.about}",
+            about,
             Styled(f"  {screen.cut(says, max(left, 12))}", "red" if line.is_failure else "dim"),
         )
 

@@ -14,6 +14,7 @@ from loom_cli.drawing import draw_execution
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
+from loom_cli.hints import Hints
 from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
 from loom_cli.reading import whole_log
 
@@ -46,5 +47,5 @@ def show(
     if as_json:
         cli.screen.json(execution_json(view))
     else:
-        draw_execution(cli.screen, view, now_ms=cli.now_ms(), every=every)
+        draw_execution(cli.screen, view, Hints(view.id, store=store), now_ms=cli.now_ms(), every=every)
     return ExitCode.DONE
