@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from loom.kernel.calls import Branch, Call, Event
+from loom.kernel.calls import Branch, Call, DriveEnding, Event
 
 TURNS_MAX: Final = 64
 
@@ -117,8 +117,7 @@ class Delivery:
         """Queue an outcome that was just committed."""
         self.queue.append(event)
         if not self._is_moving and not self.closed and len(self.queue) == 1:
-            self._stood_at = self.progress
-            self._on_still()  # the body stands still already: a turn of the loop is saved
+            self._stand_still()  # the body stands still already: a turn of the loop is saved
         else:
             self.stir()
 
@@ -141,8 +140,14 @@ class Delivery:
                 return
             self._turns = 0
         self.unsettled = False
+        self._stand_still()
+
+    def _stand_still(self) -> None:
         self._stood_at = self.progress
-        self._on_still()
+        try:
+            self._on_still()
+        except DriveEnding:
+            return  # the log could not be written, and the drive knows
 
 
 def _nothing() -> bool:

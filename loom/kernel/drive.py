@@ -159,10 +159,10 @@ class Drive:
         """Whether *branch* is in a scope that is failing, where nothing new is started."""
         return any(branch.prefix.startswith(f"{call.id}/") for call in self.failing)
 
-    def cut(self, branch: Branch) -> None:
-        """Cut *branch* and what is below it."""
+    def cut_below(self, prefix: str) -> None:
+        """Cut every branch at or below *prefix*."""
         for each in list(self.delivery.branches.values()):
-            if each.prefix.startswith(branch.prefix):
+            if each.prefix.startswith(prefix):
                 each.cut = True
                 self.unwinding.signal(each, BranchCut())
 
@@ -346,10 +346,10 @@ class Drive:
                 self.stop(error)
                 return
         requests = await self.requests.pending()
-        if self.ending is not None:
+        if self.is_over:
             return
         if not requests and self._has_nothing_to_do():
-            self.ending = self.ending or "park"
+            self.ending = "park"
             return
         self._go_on(self.asking.recorded, requests)
 
@@ -403,7 +403,7 @@ class Drive:
         self.asking.is_paused = False
         self.unpaused.set()
         if parked:
-            self.ending = self.ending or "park"
+            self.ending = self.ending or "park"  # unless something stopped it meanwhile
             return
         self.requests.are_waiting = True
         self.asking.release()

@@ -122,9 +122,7 @@ class ScopeSyscall:
             drive.stop(drive.asking.cut_without_failure(call, event))
             return
         self.cutting = True
-        for branch in self.branches:
-            if branch in self.open:
-                drive.cut(branch)
+        drive.cut_below(f"{call.id}/")
         drive.delivery.stir()
 
     def revive(self, call: Call, event: Event) -> Any:

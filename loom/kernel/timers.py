@@ -6,6 +6,7 @@ import asyncio
 import heapq
 from collections.abc import Callable
 
+from loom.kernel.calls import DriveEnding
 from loom.spi.clock import Clock
 
 
@@ -43,7 +44,10 @@ class Timers:
     async def _wait(self, due: int) -> None:
         await self._clock.sleep_until(due)
         self._task, self._armed = None, None
-        self.fire_due()
+        try:
+            self.fire_due()
+        except DriveEnding:
+            return  # the log could not be written, and the drive knows
         self.arm()
 
     def fire_due(self) -> bool:

@@ -79,7 +79,8 @@ class Unwinding:
         self.signal(root, DriveEnding()) if root.ended else None
         while drive.delivery.branches:
             branches = list(drive.delivery.branches.values())
-            leaves = [b for b in branches if not any(other.parent is b for other in branches)]
+            parents = {branch.parent for branch in branches}
+            leaves = [branch for branch in branches if branch not in parents]
             if not await self._end(leaves):
                 return
 
