@@ -21,6 +21,15 @@ _FORMATS: Final = {
     "password": "a secret",
     "decimal": "a decimal number",
 }
+_TEXTS: Final = {
+    "date": "2026-01-31",
+    "date-time": "2026-01-31T12:00:00Z",
+    "time": "12:30:00",
+    "duration": "PT1H",
+    "email": "name@example.org",
+    "uri": "https://example.org",
+    "uuid": "00000000-0000-0000-0000-000000000000",
+}
 _KINDS: Final = {
     "boolean": "yes or no",
     "integer": "a whole number",
@@ -184,5 +193,9 @@ def _sample(part: Schema, root: Schema) -> Any:
         return _sample(variants[0], root)
     if kind_of(part) == "object":
         return {name: _sample(field, root) for name, field, required in fields_of(part) if required}
+    if kind_of(part) == "array":
+        places = part.get("prefixItems") or [part.get("items") or {}] * part.get("minItems", 0)
+        return [_sample(place, root) for place in places]
     number = part.get("minimum", part.get("maximum", 1))
-    return {"boolean": True, "integer": number, "number": number, "array": [], "null": None}.get(kind_of(part), "TEXT")
+    text = _TEXTS.get(str(part.get("format")), "TEXT")
+    return {"boolean": True, "integer": number, "number": number, "null": None}.get(kind_of(part), text)

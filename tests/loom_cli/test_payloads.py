@@ -1,0 +1,92 @@
+"""JSON from arguments, files, standard input and `--set`."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from loom.core.missing import MISSING
+from loom_cli.errors import Usage
+from loom_cli.payloads import payload_given
+from loom_cli.readable import readable
+
+
+def given(text: str | None, *assignments: str, folder: Path = Path()) -> object:
+    return payload_given(text, assignments, flag="--input", folder=folder)
+
+
+def test_nothing_given_is_missing_and_null_is_not() -> None:
+    assert given(None) is MISSING
+    assert given("null") is None
+
+
+def test_assignments_build_an_object_of_json_or_text() -> None:
+    assert given(None, "approved=true", "amount=12.5", "note=a = b", "list=[1]", "empty=") == {
+        "approved": True,
+        "amount": 12.5,
+        "note": "a = b",
+        "list": [1],
+        "empty": "",
+    }
+
+
+def test_assignments_set_fields_of_fields_and_of_what_is_given() -> None:
+    assert given('{"a": 1, "b": {"c": 2}}', "b.d=3") == {"a": 1, "b": {"c": 2, "d": 3}}
+
+
+def test_a_file_and_standard_input_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "claim.json").write_text('{"n": 1}', encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", io.StringIO("[2]"))
+
+    assert given("@claim.json", folder=tmp_path) == {"n": 1}
+    assert given("-") == [2]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "{1: 2}",
+            "--input is not JSON: line 1, column 2: expecting property name enclosed in double quotes at '1: 2}'",
+        ),
+        ('{\n "a": nope}', "line 2, column 7: expecting value at 'nope}'"),
+        ('{"a": ', "line 1, column 7: expecting value at the end"),
+        ("", "line 1, column 1: expecting value at the end"),
+        ("@missing.json", "--input @missing.json: No such file or directory"),
+        ("[" * 100_000, "--input is nested too deeply"),
+    ],
+)
+def test_what_is_no_json_is_told_with_its_place(text: str, told: str) -> None:
+    with pytest.raises(Usage) as refused:
+        given(text)
+
+    assert told in str(refused.value)
+
+
+def test_an_assignment_needs_a_name_and_an_object() -> None:
+    with pytest.raises(Usage, match="'x' is no assignment"):
+        given(None, "x")
+    with pytest.raises(Usage, match="needs an object"):
+        given("[1]", "x=1")
+
+
+def test_encoded_values_are_read_without_their_tags() -> None:
+    encoded = {
+        "claim": {"$type": "app:Claim", "value": {"n": 1, "$unset": ["t"], "price": {"$decimal": "1.50"}}},
+        "how": {"$enum": ["app:How", "bank"]},
+        "pair": {"$tuple": [1, {"$set": [2]}]},
+        "raw": {"$dict": {"$type": "not one"}},
+        "one": {"plain": 1},
+        "none": {},
+    }
+
+    assert readable(encoded) == {
+        "claim": {"n": 1, "price": "1.50"},
+        "how": "bank",
+        "pair": [1, [2]],
+        "raw": {"$type": "not one"},
+        "one": {"plain": 1},
+        "none": {},
+    }
