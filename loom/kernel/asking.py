@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 from loom.kernel.errors import ReplayDivergence, UnrecordedCancellation
-from loom.kernel.replay import Recorded, start_of
+from loom.kernel.replay import Record, Recorded, start_of
 from loom.kernel.scopes import ScopeSyscall
 from loom.values import RecordUnreadable
 
@@ -48,25 +48,62 @@ class Asking:
     async def outcome(self, call: Call) -> Any:
         """Ask *call* and return what its outcome gives the body, or raise the failure it records."""
         drive, branch = self._drive, call.branch
-        drive.delivery.unasked -= 1
+        delivery = drive.delivery
+        delivery.unasked -= 1
+        if drive.ending is not None or branch.cut:
+            await self._refuse(branch)
+        if self.recorded is None:
+            if drive.journal.is_backed_up:
+                await drive.journal.room()
+            self._begin(call)
+        elif (event := self._replayed(call, self.recorded)) is not None:
+            return self._revived(call, event)
         task = asyncio.current_task()
         own = task is branch.task
         if not own:
             drive.unwinding.hush(task)
-        if drive.ending is not None or branch.cut:
-            await self._refuse(branch)
-        if self.recorded is None and drive.journal.is_backed_up:
-            await drive.journal.room()
-        self._ask(call)
-        delivery = drive.delivery
-        if delivery.queue and delivery.can_serve_at_once(call):
-            return self._revived(call, self.settle(call, delivery.queue.popleft()))
         future = delivery.stand(call, own)
         try:
             event = await future
         except asyncio.CancelledError:
             raise self._cancelled(call) from None
         return self._revived(call, event)
+
+    def _replayed(self, call: Call, recorded: Recorded) -> Event | None:
+        """Return the outcome of *call* when it is the next of the log and only its branch can see it come."""
+        try:
+            record = recorded.match(call)
+        except ReplayDivergence as error:
+            self._drive.stop(error)
+            raise DriveEnding from None
+        delivery = self._drive.delivery
+        delivery.progress += 1
+        if record is None:
+            call.context = contextvars.copy_context()
+            self.held.append(call)
+            return None
+        call.start = record.start
+        if record.outcome is not None and delivery.is_next(record.outcome) and delivery.is_alone(call.branch):
+            delivery.queue.popleft()
+            call.settled, call.outcome = True, record.outcome
+            call.branch.at = record.outcome.at
+            return record.outcome
+        self._take_up(call, record)
+        return None
+
+    def _take_up(self, call: Call, record: Record) -> None:
+        self._drive.delivery.calls[record.start.sequence] = call
+        if record.outcome is None:
+            self.taken_up.append(call)
+        if isinstance(call.syscall, ScopeSyscall) or record.outcome is None:
+            call.context = contextvars.copy_context()
+        if isinstance(call.syscall, ScopeSyscall):
+            call.syscall.open_branches(call, self._drive)
+
+    def _begin(self, call: Call) -> None:
+        call.context = contextvars.copy_context()
+        self._drive.delivery.progress += 1
+        self.begin(call)
 
     async def served_again(self, first: Call) -> Any:
         """Return the outcome of *first* once more: the contract of a name (spec 4.3.1)."""
@@ -89,33 +126,10 @@ class Asking:
         return event
 
     async def _refuse(self, branch: Branch) -> None:
+        self._drive.unwinding.hush(asyncio.current_task() if asyncio.current_task() is not branch.task else None)
         if self._drive.unwinding.is_exhausted:
             await self._drive.unwinding.never()
         self.enter(branch)
-
-    def _ask(self, call: Call) -> None:
-        self._drive.delivery.asked()
-        if self.recorded is None:
-            call.context = contextvars.copy_context()
-            self.begin(call)
-            return
-        try:
-            record = self.recorded.match(call)
-        except ReplayDivergence as error:
-            self._drive.stop(error)
-            raise DriveEnding from None
-        if record is None or record.outcome is None:
-            call.context = contextvars.copy_context()
-        if record is None:
-            self.held.append(call)
-            return
-        call.start = record.start
-        if record.outcome is None:
-            self.taken_up.append(call)
-        self._drive.delivery.calls[record.start.sequence] = call
-        if isinstance(call.syscall, ScopeSyscall):
-            call.context = contextvars.copy_context()
-            call.syscall.open_branches(call, self._drive)
 
     def begin(self, call: Call) -> None:
         """Begin *call*, unless a park is being written or its scope is failing: then it is held, or never begins."""

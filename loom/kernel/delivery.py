@@ -81,17 +81,13 @@ class Delivery:
         self.progress += 1
         return future
 
-    def can_serve_at_once(self, call: Call) -> bool:
-        """Whether the next outcome is that of *call* and nobody but its branch could see the difference."""
-        return (
-            len(self.branches) == 1
-            and not call.branch.waiting
-            and not self.unsettled
-            and self.unasked == 0
-            and bool(self.queue)
-            and call.start is not None
-            and getattr(self.queue[0].payload, "start", self.queue[0].sequence) == call.start.sequence
-        )
+    def is_next(self, event: Event) -> bool:
+        """Whether *event* is the next outcome to be delivered."""
+        return bool(self.queue) and self.queue[0] is event
+
+    def is_alone(self, branch: Branch) -> bool:
+        """Whether nobody but *branch*, which asks just now, could see when an outcome comes."""
+        return len(self.branches) == 1 and not branch.waiting and self.unasked == 0 and not self.unsettled
 
     def part(self) -> None:
         """Let go of the drive."""
@@ -108,10 +104,6 @@ class Delivery:
     @property
     def _is_moving(self) -> bool:
         return self.moving > 0 or self.unsettled or self.unasked > 0
-
-    def asked(self) -> None:
-        """A syscall was asked that may not wait at all: that is progress, too."""
-        self.progress += 1
 
     def put(self, event: Event) -> None:
         """Queue an outcome that was just committed."""

@@ -50,7 +50,8 @@ class Recorded:
 
     def _add(self, start: Event, outcome: Event | None) -> None:
         payload = start.payload
-        scope = payload.id[: payload.id.rfind("/") + 1]
+        text = payload.id
+        scope = text[: text.rfind("/") + 1] if "/" in text else ""
         places = self._places.get(scope)
         if places is None:
             places = self._places[scope] = {}
