@@ -16,7 +16,7 @@ _EVERYWHERE: Final = (
 )
 _ALONE: Final = (
     ("--version", "Print the version"),
-    ("--install-completion", "Complete commands, ids and flows with Tab, in this shell"),
+    ("--install-completion", "Complete commands, ids and flows with Tab"),
     ("--show-completion", "Print the script that does so"),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, Final
 
 from loom_cli.exits import ExitCode, exit_code_of_error
@@ -53,9 +54,9 @@ def _dispatch(arguments: list[str], cli: Cli) -> int:
     if completes:
         command.main(prog_name="loom", obj=cli)  # writes the answer for the shell and exits
     try:
-        with command.make_context("loom", arguments, obj=cli) as ctx:
+        with redirect_stdout(cli.screen.out), command.make_context("loom", arguments, obj=cli) as ctx:
             status = command.invoke(ctx)
-    except typer.Exit as ended:
+    except typer.Exit as ended:  # --help ends so, having printed
         return ended.exit_code
     return status if isinstance(status, int) else ExitCode.DONE
 
