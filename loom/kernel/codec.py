@@ -10,8 +10,8 @@ import orjson
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.kernel.errors import LogCorrupt, LogNewerThanCode
-from loom.kernel.facts import UserEvent
-from loom.kernel.fold import EVENTS, USER_PREFIX
+from loom.kernel.facts import ExecutionStarted, UserEvent
+from loom.kernel.fold import EVENTS, RULES, USER_PREFIX
 from loom.spi.event_store import EventRecord
 
 EXTRA = "extra"
@@ -84,9 +84,13 @@ def refuse_newer(events: Iterable[EventEnvelope[Any]]) -> None:
     """Refuse to drive a log that holds what this code does not know.
 
     Raises:
-        LogNewerThanCode: a kernel type without a row, or a payload of a newer version.
+        LogNewerThanCode: a kernel type without a row, a payload of a newer version, or newer rules.
     """
     for event in events:
+        if isinstance(event.payload, ExecutionStarted):
+            newer = [name for name, version in event.payload.rules.items() if version > RULES.get(name, 0)]
+            if newer:
+                raise LogNewerThanCode(execution_id=event.execution_id, what=f"newer rules of {', '.join(newer)}")
         if isinstance(event.payload, dict):
             version = event.metadata.get("v", 1)
             raise LogNewerThanCode(execution_id=event.execution_id, what=f"{event.type} version {version}")

@@ -322,14 +322,14 @@ class Drive:
             self._wake = self._loop.create_future()
             self.delivery.stir()
             reason = await self._wake
-            # Since it was woken, a branch that waits for no syscall may have moved: then it is looked at again.
-            if reason in turns and not self.is_over and self.delivery.still_stands:
+            # Since it was woken, a branch that waits for no syscall may have moved, or a timer begun an attempt.
+            if reason in turns and not self.is_over and self.delivery.still_stands and not self.flights:
                 await turns[reason]()
 
     async def _stop_softly(self) -> None:
         self.delivery.closed = True
         self.timers.disarm()
-        await self.flights.wait(self.setting.grace_s)
+        await self.flights.wait(max(self.setting.grace_s, self.flights.once_timeout_s()))
         self.stop(DriveInterrupted(execution_id=self.state.execution_id))
 
     async def _frontier(self) -> None:

@@ -48,6 +48,11 @@ class Flights:
         """Whether anything is in flight for a branch at or below *prefix*."""
         return any(call.branch.prefix.startswith(prefix) for call in self._tasks)
 
+    def once_timeout_s(self) -> float:
+        """Return the longest timeout, in seconds, of the steps in flight that are not idempotent; 0 without any."""
+        steps = [step for call in self._tasks if (step := getattr(call.syscall, "step", None)) is not None]
+        return max((s.timeout.total_seconds() for s in steps if not s.idempotent and s.timeout), default=0.0)
+
     async def wait(self, timeout_s: float | None) -> None:
         """Return when nothing is in flight any more, or after *timeout_s*."""
         if self._tasks:

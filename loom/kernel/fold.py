@@ -7,7 +7,7 @@ looking. A syscall is *open* from the fact that asked it to the fact that settle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -21,6 +21,8 @@ Event: TypeAlias = EventEnvelope[Any]
 Handler: TypeAlias = Callable[[ExecutionState, Event], ExecutionState]
 
 EVENT_SCHEMA_VERSION: Final = "1.0.0"
+RULES: Final[Mapping[str, int]] = {"identity": 1, "delivery": 1, "derivation": 1}
+"""The versions of the rules that a log is written under; a later kernel runs it by them (kernel rule 10.3)."""
 USER_PREFIX: Final = "user."
 """Types of the author's own events start so; only they may be unknown to the kernel."""
 

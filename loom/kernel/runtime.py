@@ -33,7 +33,7 @@ from loom.kernel.errors import (
     SequenceConflict,
     UnknownFlow,
 )
-from loom.kernel.fold import evolve, fold
+from loom.kernel.fold import RULES, evolve, fold
 from loom.kernel.outcome import Outcome
 from loom.kernel.reading import read_log
 from loom.kernel.retrying import retried
@@ -43,9 +43,6 @@ from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 P = ParamSpec("P")
 R = TypeVar("R")
 Event = EventEnvelope[Any]
-
-RULES: Final = {"identity": 1, "delivery": 1, "derivation": 1}
-"""The versions of the rules that a log is written under; a later kernel runs it by them (kernel rule 10.3)."""
 
 LINGER_S: Final = 10.0
 
@@ -242,7 +239,7 @@ class WorkflowRuntime:
         Raises:
             ExecutionNotFound: there is no such execution.
         """
-        return (await self._loaded(execution_id))[0]
+        return (await self._loaded(execution_id, to_drive=False))[0]
 
     async def events(self, execution_id: str) -> list[Event]:
         """Return the whole log, decoded. What this code does not know has plain JSON as its payload."""
@@ -299,7 +296,7 @@ class WorkflowRuntime:
             version=flow.version,
             fingerprint=self._driver.fingerprint_of(flow),
             seed=self._driver.token(16),
-            rules=RULES,
+            rules=dict(RULES),
             input=self._encoded_input(flow, input),
             attributes=dict(attributes) if attributes else None,
         )
@@ -324,13 +321,14 @@ class WorkflowRuntime:
             raise ExecutionTerminated(execution_id=run_id, status=state.status, hint=hint)
         return state, incarnation
 
-    async def _loaded(self, id: str) -> tuple[ExecutionState, Incarnation]:
+    async def _loaded(self, id: str, *, to_drive: bool = True) -> tuple[ExecutionState, Incarnation]:
         run_id = execution_id(id)
         head = await self.storage.head(run_id)
         if head is None:
             raise ExecutionNotFound(execution_id=id, store=self.storage.url)
         events = await self.events(run_id)
-        refuse_newer(events)
+        if to_drive:
+            refuse_newer(events)
         return fold(events, empty_state(run_id)), head.incarnation
 
     async def _wait(self, id: str, until: Callable[[ExecutionState], bool]) -> Outcome[Any]:
