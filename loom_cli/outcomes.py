@@ -18,7 +18,7 @@ from loom_cli.safe_text import safe
 from loom_cli.schemas import described
 from loom_cli.screen import STATUS_STYLES, Screen, Styled, cell_len
 from loom_cli.times import duration
-from loom_cli.wording import counted, failure_text, until_words
+from loom_cli.wording import KINDS, counted, failure_text, until_words
 
 GATES_SHOWN_MAX: Final = 10
 _SHOW_LINES_MAX: Final = 30
@@ -211,8 +211,8 @@ class Teller:
         self._line(Styled("asked     ", "dim"), _side(difference.get("asked")))
         if difference.get("likely"):
             self._line(Styled(str(difference["likely"]), "dim"))
-        self._line("nothing ran and the log is untouched. Restore the code that wrote it, or mend the flow, and")
-        self._command("go on with:", self._hints.command("resume"))
+        self._line("the log is untouched; restore the code that wrote it, or mend the flow")
+        self._command("then go on with:", self._hints.command("resume"))
 
     def interrupted(self, in_flight: Sequence[str]) -> None:
         """Say that the run was left where it stands, and what *in_flight* may have happened."""
@@ -227,7 +227,8 @@ def _side(side: Mapping[str, Any] | None) -> str:
         return "nothing"
     where = f"  ({side['where']})" if side.get("where") else ""
     arguments = f" with {json.dumps(side['args'], ensure_ascii=False)[:200]}" if side.get("args") is not None else ""
-    return f"{side.get('kind', '')} {side.get('id', '')}{arguments}{where}"
+    kind = KINDS.get(str(side.get("kind")), "event")
+    return f"{kind} {side.get('id', '')}{arguments}{where}"
 
 
 def _took(state: ExecutionState) -> str:

@@ -14,6 +14,17 @@ Event = EventEnvelope[Any]
 NOTE_MAX: Final = 160
 
 
+KINDS: Final = {
+    "STEP_STARTED": "step",
+    "GATE_OPENED": "gate",
+    "TIMER_SET": "timer",
+    "SCOPE_OPENED": "scope",
+    "DECISION_RECORDED": "decision",
+    "STREAM_SETTLED": "stream",
+}
+"""What a syscall is called, by the event that asks it; all others are events of the author's own."""
+
+
 def identity(start: Event) -> str:
     """Return the identity of the syscall that *start* asked."""
     text: str = start.payload["id"] if isinstance(start.payload, Mapping) else start.payload.id

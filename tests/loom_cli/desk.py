@@ -1,0 +1,228 @@
+"""A small app for the tests of the commands that drive, and its log as the runtime reads it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from loom.core.envelope import EventEnvelope
+from loom.core.ids import ExecutionId
+from loom.core.state import ExecutionState, empty_state
+from loom.kernel.fold import fold
+from loom.kernel.reading import read_log
+from loom.plugins.sqlite import SqliteStorage
+from tests.loom_cli.projects import Ended
+
+APP = """
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import BaseModel
+
+import loom
+
+
+class Claim(BaseModel):
+    order: str
+    amount: float
+
+
+class Approval(BaseModel):
+    approved: bool
+    reason: str | None = None
+
+
+def note(line):
+    with Path("effects.txt").open("a") as effects:
+        effects.write(line + "\\n")
+
+
+def reach(line):
+    note(line)
+    Path(line + ".ready").touch()
+
+
+@loom.step
+async def assess(claim: Claim) -> float:
+    note("assess")
+    print("a word of the author's")
+    return 0.7
+
+
+@loom.step(idempotent=False)
+async def pay(claim: Claim) -> str:
+    note("pay")
+    return "R-1"
+
+
+@loom.step
+async def fail(n: int) -> int:
+    note("fail")
+    if Path("mended").exists():
+        return n
+    raise ValueError("no such customer")
+
+
+@loom.step
+def hold(seconds: float) -> float:
+    reach("hold")
+    time.sleep(seconds)
+    note("held")
+    return seconds
+
+
+@loom.step
+async def hold_in_an_executor(seconds: float) -> float:
+    reach("executor")
+    await asyncio.to_thread(time.sleep, seconds)
+    return seconds
+
+
+@loom.step(idempotent=False)
+async def hold_once(seconds: float) -> float:
+    reach("once")
+    await asyncio.sleep(seconds)
+    note("done once")
+    return seconds
+
+
+@loom.step
+def hold_a_child(seconds: float) -> int:
+    child = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"])
+    Path("child.pid").write_text(str(child.pid))
+    reach("child")
+    return child.wait()
+
+
+@loom.step
+async def open_socket() -> object:
+    with socket.socket() as plugged:
+        return plugged
+
+
+@loom.flow
+async def refund(ctx: loom.Context, claim: Claim) -> dict:
+    risk = await ctx.run(assess, claim)
+    answer = await ctx.suspend("approval", show={"claim": claim, "risk": risk}, expects=Approval)
+    if not answer.approved:
+        return {"paid": None, "why": answer.reason}
+    return {"paid": await ctx.run(pay, claim)}
+
+
+@loom.flow
+async def hello(ctx: loom.Context, name: str = "world") -> str:
+    return f"hello {name}"
+
+
+@loom.flow
+async def nap(ctx: loom.Context, seconds: float) -> str:
+    await ctx.sleep(timedelta(seconds=seconds))
+    return "awake"
+
+
+@loom.flow
+async def failing(ctx: loom.Context) -> int:
+    await ctx.run(assess, Claim(order="x", amount=1))
+    return await ctx.run(fail, 1)
+
+
+@loom.flow
+async def holding(ctx: loom.Context, seconds: float) -> float:
+    return await ctx.run(hold, seconds)
+
+
+@loom.flow
+async def executing(ctx: loom.Context, seconds: float) -> float:
+    return await ctx.run(hold_in_an_executor, seconds)
+
+
+@loom.flow
+async def once(ctx: loom.Context, seconds: float) -> float:
+    return await ctx.run(hold_once, seconds)
+
+
+@loom.flow
+async def parent(ctx: loom.Context, seconds: float) -> int:
+    return await ctx.run(hold_a_child, seconds)
+
+
+@loom.flow
+async def plug(ctx: loom.Context) -> object:
+    return await ctx.run(open_socket)
+
+
+@loom.flow
+async def two(ctx: loom.Context) -> dict:
+    async def sign(ctx):
+        return await ctx.suspend("sign", expects=bool)
+
+    return await ctx.parallel({"legal": sign, "money": sign})
+
+
+@loom.flow
+async def changing(ctx: loom.Context) -> str:
+    label = Path("label").read_text() if Path("label").exists() else "first"
+    return await ctx.suspend(label, expects=str)
+
+
+app = loom.define_config(
+    flows=[refund, hello, nap, failing, holding, executing, once, parent, plug, two, changing],
+    storage=loom.sqlite_storage(),
+    grace_s=float(os.environ.get("GRACE_S", "10")),
+)
+"""
+
+
+def events(folder: Path, run_id: str) -> list[EventEnvelope[Any]]:
+    """Return the log of *run_id*, read by the runtime's own code."""
+
+    async def read() -> list[EventEnvelope[Any]]:
+        storage = SqliteStorage(folder / ".loom" / "loom.db", readonly=True)
+        try:
+            return [event async for event in read_log(storage, ExecutionId(run_id))]
+        finally:
+            await storage.close()
+
+    return asyncio.run(read())
+
+
+def state(folder: Path, run_id: str) -> ExecutionState:
+    return fold(events(folder, run_id), empty_state(ExecutionId(run_id)))
+
+
+def types(folder: Path, run_id: str) -> list[str]:
+    return [event.type for event in events(folder, run_id)]
+
+
+def effects(folder: Path) -> list[str]:
+    """Return what the steps have done to the world, in order."""
+    file = folder / "effects.txt"
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+def begin(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Begin the command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "loom_cli", *arguments],
+        cwd=folder,
+        env={**os.environ, "LOOM_PRINCIPAL": "ada", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> Ended:
+    out, err = process.communicate(timeout=60)
+    return Ended(process.returncode, out, err)
