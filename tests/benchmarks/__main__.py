@@ -14,8 +14,7 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks", description="Measure, and print a JSON line for each figure.")
     parser.add_argument("--only", action="append", choices=BENCHMARKS, metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="sizes so small that the figures mean nothing")
-    parser.add_argument("--save", action="store_true", help="make the figures the committed baseline")
-    parser.add_argument("--table", action="store_true", help="measure nothing; print the baseline as a table")
+    parser.add_argument("--save", action="store_true", help="make the figures the baseline, here and in the docs")
     arguments = parser.parse_args(argv)
     if arguments.quick and arguments.save:
         parser.error("--quick measures nothing that is worth saving")
@@ -39,9 +38,6 @@ def measured(names: list[str], scale: Scale) -> list[report.Line]:
 
 def main(argv: list[str] | None = None) -> int:
     arguments = parse_arguments(argv)
-    if arguments.table:
-        print(report.table(report.saved()))
-        return 0
     lines = measured(arguments.only or list(BENCHMARKS), QUICK if arguments.quick else FULL)
     if arguments.save:
         report.save(lines)

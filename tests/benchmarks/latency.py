@@ -19,21 +19,21 @@ from tests.benchmarks.steps import STEPS
 def commits(scale: Scale) -> Iterator[Line]:
     flows = scale.of(200)
     for concurrency, write_behind in ((1, False), (50, False), (1, True), (50, True)):
-        seconds = asyncio.run(_append_seconds(flows, concurrency=concurrency, write_behind=write_behind))
+        seconds = asyncio.run(append_seconds(flows, concurrency=concurrency, write_behind=write_behind))
         mode = "write-behind" if write_behind else "safe"
         count = len(seconds) / (flows * STEPS) * 1000
         yield plain(f"commits-{concurrency}-{mode}", [count], unit="commits/1000 steps")
 
 
 def latency(scale: Scale) -> Iterator[Line]:
-    seconds = asyncio.run(_append_seconds(scale.of(200), concurrency=1, write_behind=False))
+    seconds = asyncio.run(append_seconds(scale.of(200), concurrency=1, write_behind=False))
     cuts = statistics.quantiles(seconds, n=100)
     yield plain("append-p50", [cuts[49] * 1e6], unit="us")
     yield plain("append-p99", [cuts[98] * 1e6], unit="us")
     yield plain("one-step-flow", asyncio.run(_one_step(scale.of(300))), unit="us")
 
 
-async def _append_seconds(flows: int, *, concurrency: int, write_behind: bool) -> list[float]:
+async def append_seconds(flows: int, *, concurrency: int, write_behind: bool) -> list[float]:
     """Return how long each append took in *flows* flows of ten steps."""
     with folder() as at:
         async with make_app(at / "run.db", write_behind=write_behind) as app:

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 BASELINE: Final = Path(__file__).with_name("baseline.json")
+PAGE: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "benchmarks.md"
+HEADING: Final = "| benchmark | measured | floor | ratio | target | met |\n| --- | --- | --- | --- | --- | --- |"
+"""Of the table that ends the page."""
 
 
 class Pair(NamedTuple):
@@ -115,7 +118,7 @@ def figures(lines: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def save(lines: Iterable[Line]) -> None:
-    """Make *lines* the baseline; those of other benchmarks stay."""
+    """Make *lines* the baseline, and show it on the page; those of other benchmarks stay."""
     kept = {line["benchmark"]: line for line in saved()}
     for line in lines:
         row = as_json(line, {})
@@ -123,13 +126,13 @@ def save(lines: Iterable[Line]) -> None:
         kept[line.name] = row
     text = ",\n".join(json.dumps(row) for row in kept.values())
     BASELINE.write_text(f"[\n{text}\n]\n", encoding="utf-8")
+    before, _, _ = PAGE.read_text(encoding="utf-8").partition(HEADING)
+    PAGE.write_text(f"{before}{table(kept.values())}\n", encoding="utf-8")
 
 
 def table(lines: Iterable[Mapping[str, Any]]) -> str:
-    """Return *lines* as the table of docs/benchmarks.md."""
-    rows = ["| benchmark | measured | floor | ratio | target | met |", "| --- | --- | --- | --- | --- | --- |"]
-    rows += [f"| `{line['benchmark']}` | {' | '.join(_cells(line))} |" for line in lines]
-    return "\n".join(rows)
+    """Return *lines* as the table of the page."""
+    return "\n".join([HEADING, *(f"| `{line['benchmark']}` | {' | '.join(_cells(line))} |" for line in lines)])
 
 
 def _cells(line: Mapping[str, Any]) -> list[str]:

@@ -15,10 +15,11 @@ from tests.benchmarks import report
 from tests.benchmarks.__main__ import main
 from tests.benchmarks.floors import decode_seconds, rows_per_second, written
 from tests.benchmarks.flows import make_app, ticks
+from tests.benchmarks.latency import append_seconds
 from tests.benchmarks.report import Line, Pair, Target, as_json, compared, plain
+from tests.benchmarks.steps import STEPS
 from tests.benchmarks.suite import BENCHMARKS
 
-DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "benchmarks.md"
 FIELDS = {
     "benchmark",
     "value",
@@ -119,7 +120,7 @@ def recorded(database: Path) -> Path:
 
 
 def documented() -> Iterator[str]:
-    for line in DOCS.read_text(encoding="utf-8").splitlines():
+    for line in report.PAGE.read_text(encoding="utf-8").splitlines():
         if found := re.match(r"\| `([a-z0-9-]+)` \|", line):
             yield found[1]
 
@@ -131,13 +132,35 @@ def test_the_page_names_benchmarks_that_exist() -> None:
 
 
 def test_the_page_shows_the_committed_baseline() -> None:
-    assert report.table(report.saved()) in DOCS.read_text(encoding="utf-8")
+    assert report.table(report.saved()) in report.PAGE.read_text(encoding="utf-8")
 
 
-def test_a_saved_line_replaces_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_line_replaces_the_one_before_and_shows_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"Before.\n\n{report.HEADING}\n| gone |\n", encoding="utf-8")
     monkeypatch.setattr(report, "BASELINE", tmp_path / "baseline.json")
+    monkeypatch.setattr(report, "PAGE", page)
     report.save([plain("a", [1], unit="us"), plain("b", [1], unit="us")])
 
     report.save([Line(name="a", value=2, unit="us")])
 
     assert report.figures(report.saved()) == {"a": 2, "b": 1}
+    assert page.read_text(encoding="utf-8").startswith("Before.\n\n| benchmark |")
+    assert page.read_text(encoding="utf-8").splitlines()[4:] == [
+        "| `a` | 2 us |  |  |  |  |",
+        "| `b` | 1 us |  |  |  |  |",
+    ]
+
+
+# Group commit: counted, not timed
+
+
+@pytest.mark.proves("STO-14")
+def test_runs_side_by_side_share_transactions_and_lone_steps_need_one_each() -> None:
+    alone = len(asyncio.run(append_seconds(20, concurrency=1, write_behind=False)))
+    together = len(asyncio.run(append_seconds(20, concurrency=20, write_behind=False)))
+
+    assert alone <= 20 * (STEPS + 1)
+    assert together * 4 < alone
