@@ -6,6 +6,8 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -43,16 +45,29 @@ def load_app(given: str | None, *, store: str | None, folder: Path) -> LoomApp:
     """Import the app and return it; see `Cli.app`."""
     reference = app_reference(given, folder=folder)
     wanted = store_location(store, folder=folder).path if store is not None else None
-    if wanted is not None:
-        os.environ[VARIABLE] = str(wanted)  # before the import: that is when sqlite_storage() asks
     project = nearest_project(folder)
     for place in (project.parent if project else folder, folder):
         if str(place) not in sys.path:
             sys.path.insert(0, str(place))
-    app = _attribute(_imported(reference), reference)
+    with _store_named(wanted):
+        app = _attribute(_imported(reference), reference)
     if wanted is not None and app.storage.url != f"sqlite:{wanted.absolute()}":
         raise StoreNotTheApps(asked=f"sqlite:{wanted.absolute()}", app=app.storage.url)
     return app
+
+
+@contextmanager
+def _store_named(path: Path | None) -> Iterator[None]:
+    """Let `sqlite_storage()` without a path mean *path*: it asks the environment when the app is imported."""
+    before = os.environ.get(VARIABLE)
+    if path is not None:
+        os.environ[VARIABLE] = str(path)
+    try:
+        yield
+    finally:
+        if path is not None:
+            os.environ.pop(VARIABLE)
+            os.environ.update({VARIABLE: before} if before is not None else {})
 
 
 def _parsed(text: str, named_by: str) -> AppReference:

@@ -81,7 +81,7 @@ async def _rows(storage: Storage, flows: list[str], limit: int) -> AsyncIterator
 
 def _row_json(row: ExecutionRow, gate: OpenGate, store: str | None, *, alone: bool) -> dict[str, Any]:
     commands = answers(gate, Hints(row.execution_id, store=store), alone=alone)
-    return {"execution": row.execution_id, "flow": row.index.flow, **gate_json(gate), "commands": commands}
+    return {"execution_id": row.execution_id, "flow": row.index.flow, **gate_json(gate), "commands": commands}
 
 
 def _draw(screen: Screen, waiting: list[Waiting], store: str | None, now_ms: int) -> None:

@@ -74,7 +74,17 @@ async def payout(ctx: loom.Context, claim: str) -> str:
     return await ctx.run(pay, claim)
 
 
-FLOWS: Final[dict[str, Any]] = {flow.id: flow for flow in (refund, broken, nap, payout)}
+@loom.step
+async def look(n: int) -> int:
+    return n
+
+
+@loom.flow
+async def many(ctx: loom.Context, branches: int) -> None:
+    await ctx.map(look, range(branches))
+
+
+FLOWS: Final[dict[str, Any]] = {flow.id: flow for flow in (refund, broken, nap, payout, many)}
 
 
 async def tell(storage: Storage, *, hostile: bool = True) -> int:
