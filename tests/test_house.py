@@ -29,6 +29,7 @@ IMPURE_KERNEL: Final = frozenset(
         "reading",
         "effects",
         "flights",
+        "frontier",
         "gates",
         "journal",
         "records",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
@@ -46,3 +47,25 @@ class InvalidDeclaration(LoomError, TypeError):
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.hint = hint
         super().__init__(message)
+
+
+class UnknownFlow(LoomError):
+    """No flow, step or tool with this id is registered."""
+
+    code = "unknown-flow"
+
+    def __init__(self, *, kind: str, name: str, near: Sequence[str] = (), known: Sequence[str] = ()) -> None:
+        self.kind, self.name, self.near, self.known = kind, name, tuple(near), tuple(known)
+        if near:
+            self.hint = f"Did you mean {', '.join(near)}?"
+        else:
+            self.hint = f"Registered: {', '.join(known[:12]) or 'none'}."
+        super().__init__(f"no {kind} {name!r} is registered in this app")
+
+
+class SuspensionSwallowed(RuntimeWarning):
+    """A flow caught the signal that puts it away (a bare `except:`, or `except BaseException`)."""
+
+
+class NoSyscallInSight(RuntimeWarning):
+    """A flow has waited long for something that is no syscall, while nothing of it is in flight."""

@@ -39,3 +39,14 @@ def declared_name(kind: str, text: str) -> str:
     if len(text) > ID_LENGTH_MAX or not _NAME.fullmatch(text):
         raise InvalidId(kind=kind, text=text)
     return text
+
+
+def label(kind: str, text: str) -> str:
+    """Return *text* as the label of a gate, timer, event and the like: up to 200 characters of any script.
+
+    Raises:
+        InvalidId: it is empty, longer, or holds half of a surrogate pair.
+    """
+    if not text or len(text) > ID_LENGTH_MAX or any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise InvalidId(kind=kind, text=text)
+    return text

@@ -37,6 +37,18 @@ class Retry:
         rest = min(self.delay.total_seconds() * self.factor**exponent, self.delay_max.total_seconds())
         return round(rest * 1000 * (1 + self.jitter * fraction))
 
+    def rest_ms(self, error: BaseException, attempt: int, *, is_final: bool, fraction: float) -> int | None:
+        """Return the rest before the attempt after number *attempt*, None when *error* ends it.
+
+        *is_final* says that such an error is final unless `on` lists it: a declared failure, or any error of a step
+        that is not idempotent.
+        """
+        if attempt >= self.attempts:
+            return None
+        if not isinstance(error, self.on) and (self.on or is_final):
+            return None
+        return self.delay_ms(attempt, fraction)
+
 
 ONCE = Retry(attempts=1)
 """The default: a step that fails has failed."""

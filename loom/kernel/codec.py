@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 
 from loom.core.envelope import NO_METADATA, EventEnvelope
+from loom.core.facts import ExecutionStarted, UserEvent
 from loom.core.ids import ExecutionId
 from loom.kernel.errors import LogCorrupt, LogNewerThanCode
-from loom.kernel.facts import ExecutionStarted, UserEvent
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX
 from loom.spi.event_store import EventRecord
 

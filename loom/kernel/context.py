@@ -14,20 +14,21 @@ import uuid as uuid_module
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from loom import values
 from loom.core.derived import derived_uuid, fraction
-from loom.core.errors import InvalidDeclaration, InvalidId
+from loom.core.errors import InvalidDeclaration, UnknownFlow
 from loom.core.identity import Tag
-from loom.core.ids import ID_LENGTH_MAX
+from loom.core.ids import label as check_label
+from loom.core.inline import inline_step
 from loom.core.missing import MISSING
 from loom.core.step import Step
-from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Syscall, place_of_frame
-from loom.kernel.errors import ForeignTask, StepIdReused, UnknownFlow
+from loom.fingerprint.places import place_of_frame
+from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Syscall
+from loom.kernel.errors import ForeignTask, StepIdReused
 from loom.kernel.fold import USER_PREFIX
 from loom.kernel.gates import GateSyscall, TimerSyscall
-from loom.kernel.inline import inline_step
 from loom.kernel.records import DecisionSyscall, EmitSyscall, StreamSyscall
 from loom.kernel.scopes import ScopeSyscall
 from loom.kernel.steps import StepSyscall
@@ -50,6 +51,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 Body: TypeAlias = Callable[["Context"], Awaitable[T]]
 """A branch of `parallel`: an async function of the context."""
+
+
+class SuspendOptions(TypedDict, total=False):
+    """What `Context.suspend` takes beside label and type; see there."""
+
+    show: Any
+    timeout: timedelta | None
+    key: str | None
 
 
 def _syscall(function: F) -> F:
@@ -241,38 +250,24 @@ class Context:
         return self._scope(branch, ScopeSyscall("map", names, bodies, limit=limit), name)
 
     def _scope(self, branch: Branch, syscall: ScopeSyscall, name: str) -> Coroutine[Any, Any, list[Any]]:
-        _word("scope", name)
+        check_label("scope", name)
         if syscall.kind == "parallel":
             for branch_name in syscall.names:
-                _word("branch", branch_name)
+                check_label("branch", branch_name)
         compared = syscall.asked()
         return self._drive.asking.outcome(self._call(branch, syscall, branch.mint(name), compared))
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
     @overload
-    def suspend(
-        self,
-        label: str,
-        *,
-        expects: type[T],
-        show: Any = ...,
-        timeout: timedelta | None = ...,
-        key: str | None = ...,
-    ) -> Coroutine[Any, Any, T]: ...
+    def suspend(self, label: str, *, expects: type[T], **options: Unpack[SuspendOptions]) -> Coroutine[Any, Any, T]: ...
     @overload
     def suspend(
-        self, label: str, *, expects: Any = ..., show: Any = ..., timeout: timedelta | None = ..., key: str | None = ...
+        self, label: str, *, expects: Any = ..., **options: Unpack[SuspendOptions]
     ) -> Coroutine[Any, Any, Any]: ...
     @_syscall
     def suspend(
-        self,
-        label: str,
-        *,
-        expects: Any = MISSING,
-        show: Any = None,
-        timeout: timedelta | None = None,
-        key: str | None = None,
+        self, label: str, *, expects: Any = MISSING, **options: Unpack[SuspendOptions]
     ) -> Coroutine[Any, Any, Any]:
         """Wait for a person or program to answer at *label*, for as long as it takes, and return the answer.
 
@@ -283,13 +278,14 @@ class Context:
             GateTimedOut: nobody answered within *timeout*. It is never an approval.
         """
         branch = self._enter("suspend")
-        _word("gate", label)
+        check_label("gate", label)
+        key, timeout = options.get("key"), options.get("timeout")
         if key is not None:
-            _word("key", key)
+            check_label("key", key)
         timeout_ms = None if timeout is None else _milliseconds(timeout)
-        gate = GateSyscall(label, show=values.encode(show), expects=expects, timeout_ms=timeout_ms, key=key)
-        compared = {"show": gate.show, "timeout_ms": timeout_ms, "key": key}
-        return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), compared))
+        show = values.encode(options.get("show"))
+        gate = GateSyscall(label, show=show, expects=expects, timeout_ms=timeout_ms, key=key)
+        return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), gate.asked()))
 
     @_syscall
     def sleep(self, duration: timedelta | float, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
@@ -307,7 +303,7 @@ class Context:
         return self._timer(branch, TimerSyscall(due_at=int(when.timestamp() * 1000)), name)
 
     def _timer(self, branch: Branch, timer: TimerSyscall, name: str) -> Coroutine[Any, Any, None]:
-        _word("timer", name)
+        check_label("timer", name)
         return self._drive.asking.outcome(self._call(branch, timer, branch.mint(name), timer.asked()))
 
     # -- records -------------------------------------------------------------------------------------------------
@@ -325,7 +321,7 @@ class Context:
             DecisionFailed: the chooser raised.
         """
         branch = self._enter("decide")
-        _word("decision", name)
+        check_label("decision", name)
         given = None if candidates is None else list(candidates) if _is_plain(candidates) else candidates
         encoded = values.encode(given)
         decision = DecisionSyscall(chooser, given, encoded, policy)
@@ -335,7 +331,7 @@ class Context:
     def emit(self, type: str, data: Any = None, /) -> Coroutine[Any, Any, None]:
         """Append a domain event of your own type, once; it stands in the log as `user.<type>`."""
         branch = self._enter("emit")
-        _word("event", type)
+        check_label("event", type)
         encoded = values.encode(data)
         call = self._call(branch, EmitSyscall(USER_PREFIX + type, encoded), branch.mint(type), encoded)
         return self._drive.asking.outcome(call)
@@ -344,7 +340,7 @@ class Context:
     def stream(self, label: str, source: AsyncIterable[T], /) -> Coroutine[Any, Any, list[T]]:
         """Pass the pieces of *source* to live listeners as they come; record and return the list of them once."""
         branch = self._enter("stream")
-        _word("stream", label)
+        check_label("stream", label)
         call = self._call(branch, StreamSyscall(label, source), branch.mint(label), label)
         return self._drive.asking.outcome(call)
 
@@ -403,11 +399,6 @@ class Context:
     def _stop(self, error: StepIdReused) -> None:
         self._drive.stop(error)
         raise DriveEnding
-
-
-def _word(kind: str, text: str) -> None:
-    if not text or len(text) > ID_LENGTH_MAX or any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise InvalidId(kind=kind, text=text)
 
 
 def _milliseconds(duration: timedelta) -> int:

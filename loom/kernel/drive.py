@@ -12,28 +12,28 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
+from loom.core import facts as f
 from loom.core.envelope import NO_METADATA
 from loom.core.errors import LoomError
 from loom.core.state import ExecutionState
-from loom.kernel import facts as f
 from loom.kernel.asking import Asking, cause_of
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 from loom.kernel.delivery import Delivery
-from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import DriveFaulted, DriveInterrupted, UnrecordedCancellation
 from loom.kernel.flights import Flights
+from loom.kernel.frontier import reach
 from loom.kernel.journal import Journal
 from loom.kernel.replay import Recorded, start_of
 from loom.kernel.requests import Requests
 from loom.kernel.scopes import ScopeSyscall
+from loom.kernel.surroundings import Surroundings
 from loom.kernel.timers import Timers
 from loom.kernel.unwinding import Unwinding
-from loom.spi.clock import Clock
-from loom.spi.event_store import Request, RequestLane
 from loom.values import NotSerializable
 from loom.values.failing import record_of
 
@@ -45,26 +45,20 @@ PATIENCE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a drive is given: where it runs, and how it is to behave.
+    """What one drive is given beside its surroundings.
 
-    *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking; *grace_s* how long an
-    interrupted drive waits for what is in flight. With *write_behind* only rule 3.1's barriers hold. *before_going_on*
-    is awaited at the frontier, before anything is written; an error it raises ends the drive and changes nothing.
+    *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking. *before_going_on* is
+    awaited at the frontier, before anything is written; an error it raises ends the drive and changes nothing.
     """
 
-    lane: RequestLane
-    clock: Clock
-    effects: EffectRuntime
+    around: Surroundings
     resources: Mapping[str, Any]
     fingerprint: str
     same_code: bool
     encode_result: Callable[[Any], Any]
     principal: str | None = None
     linger_ms: int = 10_000
-    grace_s: float = 10.0
-    write_behind: bool = False
     before_going_on: Callable[[Drive], Awaitable[None]] | None = None
-    on_stream: Callable[[str, str, Any], None] | None = None
 
 
 class Drive:
@@ -72,16 +66,16 @@ class Drive:
 
     def __init__(self, journal: Journal, setting: Setting) -> None:
         self.journal, self.setting = journal, setting
-        self.effects, self.resources = setting.effects, setting.resources
+        self.around, self.effects, self.resources = setting.around, setting.around.effects, setting.resources
         self.ending: Ending | None = None
         self.error: LoomError | None = None
         self.failing: dict[Call, ScopeSyscall] = {}
         self.live, self.unpaused = asyncio.Event(), asyncio.Event()
         self.unpaused.set()
         self.delivery = Delivery(self._on_still, self._is_busy)
-        self.flights, self.timers = Flights(self._landing_failed), Timers(setting.clock)
+        self.flights, self.timers = Flights(self._landing_failed), Timers(self.around.clock)
         self.unwinding = Unwinding(self)
-        self.requests = Requests(self, setting.lane)
+        self.requests = Requests(self, self.around.storage)
         runs_again = journal.state.length > 1
         recorded = Recorded(journal.state, code_changed=not setting.same_code) if runs_again else None
         self.asking = Asking(self, recorded)
@@ -91,7 +85,7 @@ class Drive:
         self._wake: asyncio.Future[str] | None = None
         self._is_interrupted = False
         self._patience: tuple[int, float] | None = None
-        self._body: asyncio.Task[Any] | None = None
+        self.body: asyncio.Task[Any] | None = None
         self._root = Branch((), "", parent=None, at=journal.state.facts.started_at)
         journal.on_error = self.stop
 
@@ -109,7 +103,7 @@ class Drive:
 
     def now_ms(self) -> int:
         """Return the time for deciding what is due, ms since the epoch."""
-        return max(self.setting.clock.now_ms(), self.journal.state.at)
+        return max(self.around.clock.now_ms(), self.journal.state.at)
 
     def commit(
         self, type_: str, payload: Any, metadata: Mapping[str, Any] = NO_METADATA, *, consumes: int | None = None
@@ -147,13 +141,13 @@ class Drive:
         """Wait for what must be on disk before an effect may leave (kernel rule 3)."""
         if everything:
             await self.journal.barrier()
-        elif not reads and not self.setting.write_behind and (upto := self.journal.unwritten_outcome):
+        elif not reads and not self.around.write_behind and (upto := self.journal.unwritten_outcome):
             await self.journal.barrier(upto)
 
     def stream(self, call_id: str, chunk: Any) -> None:
         """Pass a piece of a stream to who listens."""
-        if self.setting.on_stream is not None:
-            self.setting.on_stream(self.state.execution_id, call_id, chunk)
+        if self.around.on_stream is not None:
+            self.around.on_stream(self.state.execution_id, call_id, chunk)
 
     def is_failing(self, branch: Branch) -> bool:
         """Whether *branch* is in a scope that is failing, where nothing new is started."""
@@ -180,7 +174,7 @@ class Drive:
             self.wake("frontier")
         elif self._cut_next() or self.flights:
             return
-        elif self._body is not None and self._body.done():
+        elif self.body is not None and self.body.done():
             self.wake("ended")
         else:
             self.wake("idle")
@@ -192,7 +186,7 @@ class Drive:
             call is not None and event.type != "SCOPE_CUT"
         ):
             self._deliver(call, event)
-        elif self.asking.recorded is not None and self._may_still_come():
+        elif self.asking.recorded is not None and self.may_still_come():
             return
         elif call is not None:
             self.stop(self.asking.cut_without_failure(call, event))
@@ -210,7 +204,7 @@ class Drive:
             self.stop(unasked)
         self.delivery.stir()  # otherwise its branch has ended, and nobody waits for it any more
 
-    def _may_still_come(self) -> bool:
+    def may_still_come(self) -> bool:
         """Whether a branch that stands in no syscall may ask what was recorded, if it is given time."""
         if self.delivery.moving == 0:
             return False
@@ -293,16 +287,16 @@ class Drive:
 
     def _part(self) -> None:
         """Cut the cycles of a drive that is over, so that its state goes at once and not by the collector."""
-        self._body, self.journal.on_error = None, None
+        self.body, self.journal.on_error = None, None
         self.delivery.part()
 
     def _open(self, body: Callable[[], Awaitable[Any]]) -> None:
         async def run_body() -> Any:
             return await body()
 
-        self._body = self._loop.create_task(run_body(), name=self.state.execution_id)
-        self.delivery.enter(self._root, self._body)
-        self._body.add_done_callback(self._body_done)
+        self.body = self._loop.create_task(run_body(), name=self.state.execution_id)
+        self.delivery.enter(self._root, self.body)
+        self.body.add_done_callback(self._body_done)
         if not self.asking.is_replaying:
             self.live.set()
 
@@ -312,7 +306,11 @@ class Drive:
         self.delivery.leave(self._root)
 
     async def _attend(self) -> None:
-        turns = {"frontier": self._frontier, "idle": self._idle, "ended": self._ended}
+        turns: dict[str, Callable[[], Awaitable[None]]] = {
+            "frontier": partial(reach, self),
+            "idle": self._idle,
+            "ended": self._ended,
+        }
         while self.ending is None:
             if self._is_interrupted:
                 await self._stop_softly()
@@ -329,62 +327,8 @@ class Drive:
     async def _stop_softly(self) -> None:
         self.delivery.closed = True
         self.timers.disarm()
-        await self.flights.wait(max(self.setting.grace_s, self.flights.once_timeout_s()))
+        await self.flights.wait(max(self.around.grace_s, self.flights.once_timeout_s()))
         self.stop(DriveInterrupted(execution_id=self.state.execution_id))
-
-    async def _frontier(self) -> None:
-        assert self.asking.recorded is not None
-        unasked = self.asking.recorded.unasked()
-        if unasked is not None:
-            if not self._may_still_come():
-                self.stop(unasked)
-            return
-        if self.setting.before_going_on is not None:
-            try:
-                await self.setting.before_going_on(self)
-            except LoomError as error:
-                self.stop(error)
-                return
-        requests = await self.requests.pending()
-        if self.is_over:
-            return
-        if not requests and self._has_nothing_to_do():
-            self.ending = "park"
-            return
-        self._go_on(self.asking.recorded, requests)
-
-    def _has_nothing_to_do(self) -> bool:
-        body_ended = self._body is not None and self._body.done()
-        if self.state.status not in ("suspended", "in_doubt") or self.asking.held or body_ended:
-            return False
-        horizon = self.now_ms() + self.setting.linger_ms
-        return not any(self._can_go_on(call, horizon) for call in self.asking.taken_up)
-
-    def _can_go_on(self, call: Call, horizon: int) -> bool:
-        assert call.start is not None
-        if call.start.type == "STEP_STARTED":
-            known = self.state.attempts.get(call.sequence)
-            return known is None or (known.doubt is None and known.due_at <= horizon)
-        due_at = getattr(call.start.payload, "due_at", None)
-        return due_at is not None and due_at <= horizon
-
-    def _go_on(self, recorded: Recorded, requests: Sequence[Request]) -> None:
-        state, setting = self.state, self.setting
-        self.asking.recorded = None
-        about = {"principal": setting.principal} if setting.principal else NO_METADATA
-        cut_off = True if state.status == "running" else None
-        self.commit("EXECUTION_RESUMED", f.ExecutionResumed(cut_off=cut_off), about)
-        if not setting.same_code:
-            before = state.facts.fingerprint
-            self.commit("EXECUTION_MIGRATED", f.ExecutionMigrated(before, setting.fingerprint, recorded.differences))
-        self.live.set()
-        taken_up, self.asking.taken_up = self.asking.taken_up, []
-        for call in taken_up:
-            if self.wants(call) and not self.is_failing(call.branch):
-                call.syscall.reopen(call, self)
-        for request in requests:
-            self.requests.apply(request)
-        self.asking.release()
 
     async def _idle(self) -> None:
         if self.timers.fire_due():
@@ -409,14 +353,14 @@ class Drive:
         self.asking.release()
 
     async def _ended(self) -> None:
-        assert self._body is not None
-        if self._body.cancelled():
+        assert self.body is not None
+        if self.body.cancelled():
             self.stop(UnrecordedCancellation(syscall="the flow", where="its own task"))
             return
-        error = self._body.exception()
+        error = self.body.exception()
         if error is None:
             try:
-                fact = f.ExecutionCompleted(result=self.setting.encode_result(self._body.result()))
+                fact = f.ExecutionCompleted(result=self.setting.encode_result(self.body.result()))
                 self.commit("EXECUTION_COMPLETED", fact)
             except NotSerializable as refused:
                 error = refused

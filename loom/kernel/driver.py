@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import orjson
 
 from loom import values
+from loom.core import facts as f
 from loom.core.envelope import EventEnvelope
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
@@ -25,39 +25,15 @@ from loom.core.missing import MISSING
 from loom.core.state import ExecutionState
 from loom.core.step import Step
 from loom.fingerprint import fingerprint, same
-from loom.kernel import facts as f
 from loom.kernel.context import Context
 from loom.kernel.drive import Drive, Setting
-from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import AlreadyAnswered, ReplayDivergence
 from loom.kernel.journal import Journal, Writer
 from loom.kernel.outcome import Outcome, outcome_of
-from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
-from loom.spi.event_store import RequestKind, RequestTaken, Storage
+from loom.kernel.surroundings import Surroundings
+from loom.spi.event_store import RequestKind, RequestTaken
 
 Event = EventEnvelope[Any]
-GRACE_S: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a runtime is made of, apart from its flows.
-
-    *resources* opens what steps need; *write_behind* keeps only the barriers of kernel rule 3.1; *grace_s* is how long an
-    interrupted drive waits for what is in flight. *on_event* is told of an event when it is committed, *on_durable_event*
-    once it is on disk; both in order, and what they raise is logged and stops nothing.
-    """
-
-    storage: Storage
-    effects: EffectRuntime = field(default_factory=EffectRuntime)
-    clock: Clock = field(default_factory=SystemClock)
-    entropy: Entropy = field(default_factory=SystemEntropy)
-    resources: Callable[[], Awaitable[Mapping[str, Any]]] | None = None
-    write_behind: bool = False
-    grace_s: float = GRACE_S
-    on_event: Callable[[Event], None] | None = None
-    on_durable_event: Callable[[Event], None] | None = None
-    on_stream: Callable[[str, str, Any], None] | None = None
 
 
 class Manner(NamedTuple):
@@ -158,21 +134,16 @@ class Driver:
         return self.outcome(state, flow)
 
     def _setting(self, journal: Journal, flow: Flow[Any, Any], manner: Manner, resources: Mapping[str, Any]) -> Setting:
-        around, present = self.around, self.fingerprint_of(flow)
+        present = self.fingerprint_of(flow)
         return Setting(
-            lane=around.storage,
-            clock=around.clock,
-            effects=around.effects,
+            around=self.around,
             resources=resources,
             fingerprint=present,
             same_code=same(journal.state.facts.fingerprint, present),
             encode_result=values.codec_for(self.hints_of(flow)[1], "result").encode,
             principal=manner.principal,
             linger_ms=round(manner.linger_s * 1000),
-            grace_s=around.grace_s,
-            write_behind=around.write_behind,
             before_going_on=manner.offer,
-            on_stream=around.on_stream,
         )
 
     def _body(self, flow: Flow[Any, Any], context: Context, encoded: Any) -> Awaitable[Any]:

@@ -14,7 +14,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from loom.core.failures import TypedFailure
 from loom.core.step import Step, StepContext
 from loom.spi.threads import DaemonThreads
 
@@ -107,20 +106,3 @@ async def _bounded(work: Awaitable[Any], timeout: timedelta) -> Any:
         if bound.expired():
             raise StepTimedOut(f"the attempt took longer than {timeout.total_seconds():g} s") from error
         raise
-
-
-def next_attempt(
-    step: Step[Any, Any], error: BaseException, attempt: int, *, is_declared: bool, fraction: float
-) -> int | None:
-    """Return the rest in ms before the attempt after number *attempt*, None when the failure is final.
-
-    A declared failure is final, and so is anything of a step that is not idempotent, unless `Retry(on=...)` lists it.
-    """
-    retry = step.retry
-    if attempt >= retry.attempts:
-        return None
-    listed = isinstance(error, retry.on)
-    declared = is_declared or isinstance(error, TypedFailure)
-    if not listed and (retry.on or declared or not step.idempotent):
-        return None
-    return retry.delay_ms(attempt, fraction)

@@ -1,13 +1,13 @@
 """What the kernel refuses, and why.
 
     LoomError
-    |- InvalidId, InvalidDeclaration                      core/errors.py
+    |- InvalidId, InvalidDeclaration, UnknownFlow         core/errors.py
     |- Failure: TypedFailure, StepFailed, GateTimedOut,   core/failures.py: the only ones a flow may catch
     |           DecisionFailed
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound
     |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
-    |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionTerminated, ExecutionNotFailed, UnknownFlow
+    |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionTerminated, ExecutionNotFailed
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
@@ -65,20 +65,6 @@ class ExecutionNotFailed(LoomError):
     def __init__(self, *, execution_id: str, status: str) -> None:
         self.execution_id, self.status = execution_id, status
         super().__init__(f"{execution_id} is {status}, not failed, so there is nothing to retry")
-
-
-class UnknownFlow(LoomError):
-    """No flow, step or tool with this id is registered."""
-
-    code = "unknown-flow"
-
-    def __init__(self, *, kind: str, name: str, near: Sequence[str] = (), known: Sequence[str] = ()) -> None:
-        self.kind, self.name, self.near, self.known = kind, name, tuple(near), tuple(known)
-        if near:
-            self.hint = f"Did you mean {', '.join(near)}?"
-        else:
-            self.hint = f"Registered: {', '.join(known[:12]) or 'none'}."
-        super().__init__(f"no {kind} {name!r} is registered in this app")
 
 
 class SequenceConflict(LoomError):
@@ -202,13 +188,7 @@ class ReplayDivergence(DriveStopped):
 
     def as_json(self) -> dict[str, Any]:
         """Return both sides for the log."""
-        return {
-            "scope": self.scope,
-            "ordinal": self.ordinal,
-            "recorded": self.recorded,
-            "asked": self.asked,
-            "likely": self.likely,
-        }
+        return {name: getattr(self, name) for name in ("scope", "ordinal", "recorded", "asked", "likely")}
 
 
 def _side(side: Mapping[str, Any] | None) -> str:
@@ -272,11 +252,3 @@ class DriveFaulted(DriveStopped):
     def __init__(self, *, execution_id: str, what: str, why: str) -> None:
         self.execution_id, self.what, self.why = execution_id, what, why
         super().__init__(f"the outcome of {what} of {execution_id} could not be recorded: {why}")
-
-
-class SuspensionSwallowed(RuntimeWarning):
-    """A flow caught the signal that puts it away (a bare `except:`, or `except BaseException`)."""
-
-
-class NoSyscallInSight(RuntimeWarning):
-    """A flow has waited long for something that is no syscall, while nothing of it is in flight."""

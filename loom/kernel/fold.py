@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from rpds import HashTrieMap, List
 
+from loom.core import facts as f
 from loom.core.envelope import EventEnvelope
 from loom.core.state import UNTRIED, Attempts, ExecutionState, RunFacts, Settled
-from loom.kernel import facts as f
 
 Event: TypeAlias = EventEnvelope[Any]
 Handler: TypeAlias = Callable[[ExecutionState, Event], ExecutionState]
@@ -45,37 +45,15 @@ def _moved(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _facts(s: ExecutionState, e: Event, status: Any, **changes: Any) -> ExecutionState:
-    return ExecutionState(
-        s.execution_id,
-        status,
-        e.sequence,
-        e.at,
-        s.open,
-        s.settled,
-        s.gates,
-        s.attempts,
-        s.cuts,
-        s.facts._replace(**changes),
-    )
+    return s._replace(status=status, sequence=e.sequence, at=e.at, facts=s.facts._replace(**changes))
 
 
 def _execution_started(s: ExecutionState, e: Event) -> ExecutionState:
     p: f.ExecutionStarted = e.payload
-    facts = RunFacts(
-        flow=p.flow,
-        version=p.version,
-        fingerprint=p.fingerprint,
-        seed=p.seed,
-        rules=p.rules,
-        input=p.input,
-        attributes=p.attributes or {},
-        principal=e.metadata.get("principal"),
-        started_at=e.at,
-        drives=1,
-    )
-    return ExecutionState(
-        e.execution_id, "running", e.sequence, e.at, s.open, s.settled, s.gates, s.attempts, s.cuts, facts
-    )
+    principal = e.metadata.get("principal")
+    known = {"rules": p.rules, "input": p.input, "attributes": p.attributes or {}, "principal": principal}
+    facts = RunFacts(p.flow, p.version, p.fingerprint, p.seed, started_at=e.at, drives=1, **known)
+    return s._replace(execution_id=e.execution_id, status="running", sequence=e.sequence, at=e.at, facts=facts)
 
 
 def _execution_suspended(s: ExecutionState, e: Event) -> ExecutionState:
@@ -198,7 +176,8 @@ def _scope_cut(s: ExecutionState, e: Event) -> ExecutionState:
 class EventType(NamedTuple):
     """One row of the table.
 
-    A type's payload, what it means, its payload's version, and whether it may follow a terminal event.
+    A type's payload, what it means, its payload's version, whether it may follow a terminal event, and whether the
+    flow may act on it, so that it is on disk before the next effect (kernel rule 3.2).
     """
 
     name: str
@@ -206,6 +185,7 @@ class EventType(NamedTuple):
     handler: Handler
     version: int = 1
     after_end: bool = False
+    acted_on: bool = False
 
 
 EVENTS: Final[dict[str, EventType]] = {
@@ -216,28 +196,29 @@ EVENTS: Final[dict[str, EventType]] = {
         EventType("EXECUTION_RESUMED", f.ExecutionResumed, _execution_resumed),
         EventType("EXECUTION_COMPLETED", f.ExecutionCompleted, _execution_completed),
         EventType("EXECUTION_FAILED", f.ExecutionFailed, _execution_failed),
-        EventType("EXECUTION_RETRIED", f.ExecutionRetried, _execution_retried, after_end=True),
-        EventType("EXECUTION_MIGRATED", f.ExecutionMigrated, _execution_migrated),
+        EventType("EXECUTION_RETRIED", f.ExecutionRetried, _execution_retried, after_end=True, acted_on=True),
+        EventType("EXECUTION_MIGRATED", f.ExecutionMigrated, _execution_migrated, acted_on=True),
         EventType("EXECUTION_DIVERGED", f.ExecutionDiverged, _execution_diverged),
         EventType("STEP_STARTED", f.StepStarted, _opened),
         EventType("STEP_ATTEMPTED", f.StepAttempted, _attempted),
-        EventType("STEP_ATTEMPT_FAILED", f.StepAttemptFailed, _attempt_failed),
-        EventType("STEP_COMPLETED", f.StepCompleted, _settled),
-        EventType("STEP_FAILED", f.StepFailed, _settled),
+        EventType("STEP_ATTEMPT_FAILED", f.StepAttemptFailed, _attempt_failed, acted_on=True),
+        EventType("STEP_COMPLETED", f.StepCompleted, _settled, acted_on=True),
+        EventType("STEP_FAILED", f.StepFailed, _settled, acted_on=True),
         EventType("EFFECT_INDOUBT", f.EffectIndoubt, _effect_in_doubt),
-        EventType("EFFECT_RESOLVED", f.EffectResolved, _effect_resolved),
+        EventType("EFFECT_RESOLVED", f.EffectResolved, _effect_resolved, acted_on=True),
         EventType("GATE_OPENED", f.GateOpened, _gate_opened),
-        EventType("GATE_ANSWERED", f.GateAnswered, _gate_settled),
-        EventType("GATE_TIMED_OUT", f.GateTimedOut, _gate_settled),
+        EventType("GATE_ANSWERED", f.GateAnswered, _gate_settled, acted_on=True),
+        EventType("GATE_TIMED_OUT", f.GateTimedOut, _gate_settled, acted_on=True),
         EventType("TIMER_SET", f.TimerSet, _opened),
-        EventType("TIMER_FIRED", f.TimerFired, _settled),
+        EventType("TIMER_FIRED", f.TimerFired, _settled, acted_on=True),
         EventType("SCOPE_OPENED", f.ScopeOpened, _settled_at_once),
-        EventType("SCOPE_CUT", f.ScopeCut, _scope_cut),
-        EventType("DECISION_RECORDED", f.DecisionRecorded, _settled_at_once),
-        EventType("STREAM_SETTLED", f.StreamSettled, _settled_at_once),
+        EventType("SCOPE_CUT", f.ScopeCut, _scope_cut, acted_on=True),
+        EventType("DECISION_RECORDED", f.DecisionRecorded, _settled_at_once, acted_on=True),
+        EventType("STREAM_SETTLED", f.StreamSettled, _settled_at_once, acted_on=True),
         EventType("REQUEST_DROPPED", f.RequestDropped, _moved),
     )
 }
 """Every type the kernel knows. A type without a row that is not the author's own is newer than this code."""
 
 _HANDLERS: Final = {name: row.handler for name, row in EVENTS.items()}
+ACTED_ON: Final = frozenset(row.name for row in EVENTS.values() if row.acted_on)

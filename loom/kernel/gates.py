@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from loom import values
+from loom.core import facts as f
 from loom.core.failures import GateTimedOut
 from loom.core.json import JsonObject
-from loom.kernel import facts as f
 from loom.kernel.calls import Call, Event
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from loom.core.state import ExecutionState
 from loom.core.views import gate_rows
 from loom.kernel.codec import encode_event
 from loom.kernel.errors import SequenceConflict
-from loom.kernel.fold import evolve
+from loom.kernel.fold import ACTED_ON, evolve
 from loom.spi.clock import Clock
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, Appended, AppendResult, Conflict, EventRecord, EventStore, IndexRow
@@ -41,25 +41,6 @@ IDLE_S: Final = 0.002
 """So long the writer lets events gather that nobody waits for."""
 TOGETHER_MIN: Final = 8
 """So many journals are written together before the rest is left for the next transaction."""
-OUTCOMES: Final = frozenset(
-    {
-        "STEP_COMPLETED",
-        "STEP_FAILED",
-        "STEP_ATTEMPT_FAILED",
-        "EFFECT_RESOLVED",
-        "GATE_ANSWERED",
-        "GATE_TIMED_OUT",
-        "TIMER_FIRED",
-        "DECISION_RECORDED",
-        "STREAM_SETTLED",
-        "SCOPE_CUT",
-        "EXECUTION_RETRIED",
-        "EXECUTION_MIGRATED",
-    }
-)
-"""What the flow may have acted on: on disk before the next effect (kernel rule 3.2)."""
-
-
 _Park = tuple[Event, ExecutionState, asyncio.Future[bool]]
 """The event that parks, the state after it, and who waits to know whether it was accepted."""
 
@@ -209,7 +190,7 @@ class Journal:
         if consumes is not None:
             self._consumes.append(consumes)
             self.consumed.add(consumes)
-        if type_ in OUTCOMES:
+        if type_ in ACTED_ON:
             self._acted_on = event.sequence + 1
         self._writer.enqueue(self, 1, len(record.payload))
         if self._on_event is not None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loom import values
+from loom.core import facts as f
 from loom.core.failures import DecisionFailed
 from loom.core.json import JsonObject
-from loom.kernel import facts as f
 from loom.kernel.calls import Call, Event
 from loom.kernel.flights import Landed
 from loom.values.failing import failure_from, record_of
@@ -45,7 +45,7 @@ class DecisionSyscall:
         return {"candidates": self.candidates}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, self._choose(drive), self._landed(call, drive))
+        drive.flights.start(call, self._choose(drive), _landed(call, drive, self._fact))
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A decision is on the log whole or not at all."""
@@ -68,17 +68,9 @@ class DecisionSyscall:
             "context": values.encode(chosen.context),
         }
 
-    def _landed(self, call: Call, drive: Drive) -> Landed:
-        def landed(result: JsonObject | None, error: BaseException | None) -> None:
-            if error is not None and not isinstance(error, Exception):
-                drive.interrupted_by(error)
-                return
-            outcome = {"failure": record_of(error)} if error is not None else result or {}
-            generation = drive.state.facts.generation or None
-            about = {"candidates": self.candidates, "gen": generation, **outcome}
-            _record(call, drive, f.DecisionRecorded(call.id, call.ordinal, call.digest, **about))
-
-        return landed
+    def _fact(self, call: Call, result: JsonObject | None, failure: JsonObject | None) -> f.DecisionRecorded:
+        about = {"candidates": self.candidates, "failure": failure, **(result or {})}
+        return f.DecisionRecorded(call.id, call.ordinal, call.digest, **about)
 
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
         drive.hand_over(call, event)
@@ -101,7 +93,7 @@ class StreamSyscall:
         return {"label": self.label}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, self._pass_on(call, drive), self._landed(call, drive))
+        drive.flights.start(call, self._pass_on(call, drive), _landed(call, drive, self._fact))
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A stream is on the log whole or not at all."""
@@ -115,17 +107,8 @@ class StreamSyscall:
             drive.stream(call.id, values.decode(encoded))
         return chunks
 
-    def _landed(self, call: Call, drive: Drive) -> Landed:
-        def landed(chunks: list[Any] | None, error: BaseException | None) -> None:
-            if error is not None and not isinstance(error, Exception):
-                drive.interrupted_by(error)
-                return
-            failure = record_of(error) if error is not None else None
-            generation = drive.state.facts.generation or None
-            fact = f.StreamSettled(call.id, call.ordinal, call.digest, chunks, failure, generation)
-            _record(call, drive, fact)
-
-        return landed
+    def _fact(self, call: Call, chunks: list[Any] | None, failure: JsonObject | None) -> f.StreamSettled:
+        return f.StreamSettled(call.id, call.ordinal, call.digest, chunks, failure)
 
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
         drive.hand_over(call, event)
@@ -165,7 +148,16 @@ class EmitSyscall:
         return None
 
 
-def _record(call: Call, drive: Drive, fact: f.DecisionRecorded | f.StreamSettled) -> None:
-    event = drive.commit(call.syscall.starts, fact)
-    drive.started(call, event)
-    drive.delivery.put(event)
+def _landed(call: Call, drive: Drive, fact_of: Callable[[Call, Any, JsonObject | None], Any]) -> Landed:
+    """Return what records how *call* ended: as its result, or as the failure it raised."""
+
+    def landed(result: Any, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, Exception):
+            drive.interrupted_by(error)
+            return
+        fact = fact_of(call, result, record_of(error) if error is not None else None)
+        event = drive.commit(call.syscall.starts, fact._replace(gen=drive.state.facts.generation or None))
+        drive.started(call, event)
+        drive.delivery.put(event)
+
+    return landed

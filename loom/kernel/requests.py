@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from loom.core import facts as f
 from loom.core.errors import LoomError
-from loom.kernel import facts as f
 from loom.kernel.calls import Call
 from loom.kernel.gates import GateSyscall
 from loom.kernel.steps import StepSyscall

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from loom.core.envelope import EventEnvelope
+from loom.core.facts import ExecutionRetried
 from loom.core.state import ExecutionState
 from loom.kernel.errors import ExecutionNotFailed
-from loom.kernel.facts import ExecutionRetried
 
 
 def retried(state: ExecutionState) -> ExecutionRetried:

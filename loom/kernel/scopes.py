@@ -13,8 +13,8 @@ import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from loom.core import facts as f
 from loom.core.identity import escape
-from loom.kernel import facts as f
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from loom import values
+from loom.core import facts as f
 from loom.core.derived import fraction, idempotency_key
-from loom.core.failures import FailureRecord, StepFailed
+from loom.core.failures import FailureRecord, StepFailed, TypedFailure
 from loom.core.json import JsonObject
 from loom.core.logs import step_log
 from loom.core.state import UNTRIED
 from loom.core.step import Step, StepContext
-from loom.kernel import facts as f
 from loom.kernel.calls import Call, Event
-from loom.kernel.effects import StepTimedOut, next_attempt
+from loom.kernel.effects import StepTimedOut
 from loom.kernel.flights import Landed
 from loom.values.binding import Binding
 from loom.values.failing import failure_from, failure_to_raise, step_failure_record
@@ -121,7 +121,8 @@ class StepSyscall:
         if not isinstance(error, values.NotSerializable):
             facts = drive.state.facts
             part = fraction(facts.seed, call.id, str(attempt))
-            rest = next_attempt(self.step, error, attempt, is_declared="channel" in record, fraction=part)
+            is_final = "channel" in record or isinstance(error, TypedFailure) or not self.step.idempotent
+            rest = self.step.retry.rest_ms(error, attempt, is_final=is_final, fraction=part)
         if rest is None:
             fact = f.StepFailed(start=call.sequence, failure=record, attempts=attempt)
             drive.delivery.put(drive.commit("STEP_FAILED", fact))

@@ -6,8 +6,8 @@ import asyncio
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
+from loom.core.errors import NoSyscallInSight, SuspensionSwallowed
 from loom.kernel.calls import Branch, DriveEnding
-from loom.kernel.errors import NoSyscallInSight, SuspensionSwallowed
 from loom.kernel.scopes import is_signal
 
 if TYPE_CHECKING:

@@ -1,0 +1,79 @@
+"""The frontier: all that is recorded was delivered and the body stands still (kernel rules 5.2, 9.2).
+
+Only here is it known that the whole recorded prefix matched. Then the verb's request is made, the change of code is recorded,
+what was cut off is taken up again, and what was held begins, in the order asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from loom.core import facts as f
+from loom.core.envelope import NO_METADATA
+from loom.core.errors import LoomError
+from loom.kernel.calls import Call
+from loom.kernel.replay import Recorded
+from loom.spi.event_store import Request
+
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+
+async def reach(drive: Drive) -> None:
+    """Compare, let the verb make its request, and go on, unless nothing can; called when the body stands there."""
+    assert drive.asking.recorded is not None
+    unasked = drive.asking.recorded.unasked()
+    if unasked is not None:
+        if not drive.may_still_come():
+            drive.stop(unasked)
+        return
+    if drive.setting.before_going_on is not None:
+        try:
+            await drive.setting.before_going_on(drive)
+        except LoomError as error:
+            drive.stop(error)
+            return
+    requests = await drive.requests.pending()
+    if drive.is_over:
+        return
+    if not requests and _has_nothing_to_do(drive):
+        drive.ending = "park"
+        return
+    _go_on(drive, drive.asking.recorded, requests)
+
+
+def _has_nothing_to_do(drive: Drive) -> bool:
+    body_ended = drive.body is not None and drive.body.done()
+    if drive.state.status not in ("suspended", "in_doubt") or drive.asking.held or body_ended:
+        return False
+    horizon = drive.now_ms() + drive.setting.linger_ms
+    return not any(_can_go_on(drive, call, horizon) for call in drive.asking.taken_up)
+
+
+def _can_go_on(drive: Drive, call: Call, horizon: int) -> bool:
+    assert call.start is not None
+    if call.start.type == "STEP_STARTED":
+        known = drive.state.attempts.get(call.sequence)
+        return known is None or (known.doubt is None and known.due_at <= horizon)
+    due_at = getattr(call.start.payload, "due_at", None)
+    return due_at is not None and due_at <= horizon
+
+
+def _go_on(drive: Drive, recorded: Recorded, requests: Sequence[Request]) -> None:
+    state, setting = drive.state, drive.setting
+    drive.asking.recorded = None
+    about = {"principal": setting.principal} if setting.principal else NO_METADATA
+    cut_off = True if state.status == "running" else None
+    drive.commit("EXECUTION_RESUMED", f.ExecutionResumed(cut_off=cut_off), about)
+    if not setting.same_code:
+        before = state.facts.fingerprint
+        drive.commit("EXECUTION_MIGRATED", f.ExecutionMigrated(before, setting.fingerprint, recorded.differences))
+    drive.live.set()
+    taken_up, drive.asking.taken_up = drive.asking.taken_up, []
+    for call in taken_up:
+        if drive.wants(call) and not drive.is_failing(call.branch):
+            call.syscall.reopen(call, drive)
+    for request in requests:
+        drive.requests.apply(request)
+    drive.asking.release()

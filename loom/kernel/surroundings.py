@@ -1,0 +1,36 @@
+"""What a runtime is made of, apart from its flows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from loom.core.envelope import EventEnvelope
+from loom.kernel.effects import EffectRuntime
+from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
+from loom.spi.event_store import Storage
+
+Event = EventEnvelope[Any]
+GRACE_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a runtime is made of, apart from its flows.
+
+    *resources* opens what steps need; *write_behind* keeps only the barriers of kernel rule 3.1; *grace_s* is how long an
+    interrupted drive waits for what is in flight. *on_event* is told of an event when it is committed, *on_durable_event*
+    once it is on disk; both in order, and what they raise is logged and stops nothing.
+    """
+
+    storage: Storage
+    effects: EffectRuntime = field(default_factory=EffectRuntime)
+    clock: Clock = field(default_factory=SystemClock)
+    entropy: Entropy = field(default_factory=SystemEntropy)
+    resources: Callable[[], Awaitable[Mapping[str, Any]]] | None = None
+    write_behind: bool = False
+    grace_s: float = GRACE_S
+    on_event: Callable[[Event], None] | None = None
+    on_durable_event: Callable[[Event], None] | None = None
+    on_stream: Callable[[str, str, Any], None] | None = None
