@@ -1,0 +1,122 @@
+"""README and guides are true: what they type runs, what they show is printed, what they name exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loom_cli.command_table import ROWS
+from loom_cli.exits import ExitCode
+from tests.docs import pages
+from tests.docs.pages import PAGES, ROOT
+
+each_page = pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in PAGES])
+
+
+@pytest.fixture
+def folder(page: Path, tmp_path: Path) -> Path:
+    """Where a page is read: an empty folder for the README, a project as it is made for a guide."""
+    if page.name == "README.md":
+        return tmp_path
+    made = [sys.executable, "-m", "loom_cli", "new", "demo", "--in", str(tmp_path)]
+    subprocess.run(made, check=True, capture_output=True)
+    return tmp_path / "demo"
+
+
+@each_page
+def test_what_a_page_types_runs_and_prints_what_it_shows(
+    page: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shelf = tmp_path_factory.mktemp("shelf")
+    acts = list(pages.acts(page.read_text("utf-8"), shelf))
+
+    assert pages.faults(acts, folder, shelf) == []
+
+
+@each_page
+def test_every_python_block_compiles(page: Path) -> None:
+    for block in pages.blocks(page.read_text("utf-8")):
+        if block.language == "python":
+            compile(block.text, f"{page.name}:{block.line}", "exec")
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in pages.LINKING])
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", pages.prose(page.read_text("utf-8")))
+
+    missing = [at for at in targets if "://" not in at and not (page.parent / at).exists()]
+
+    assert missing == []
+
+
+@each_page
+def test_every_command_and_option_exists(page: Path) -> None:
+    known = {name: pages.options_of(row.module) for name, row in ROWS.items()}
+    everywhere = {"--help", "--debug", *pages.ALONE}.union(*known.values())
+
+    unknown = []
+    for typed in pages.typed(page.read_text("utf-8")):
+        command = re.match(r"loom ([a-z]+)\b", typed)
+        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", typed))
+        if command and command[1] not in known:
+            unknown.append(typed)
+        allowed = {"--help", "--debug", *known[command[1]]} if command and command[1] in known else everywhere
+        unknown += [f"{option} in {typed}" for option in options - allowed]
+
+    assert unknown == []
+
+
+@each_page
+def test_every_status_exists(page: Path) -> None:
+    named = re.findall(r"(?:[Ss]tatus|[Ee]nds? with|[Ee]nded with) (\d+)\b", page.read_text("utf-8"))
+
+    assert set(map(int, named)) <= set(ExitCode)
+
+
+def test_the_readme_is_short_and_is_what_the_package_shows() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 200
+    assert 'readme = "README.md"' in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in PAGES[1:]])
+def test_the_readme_leads_to_every_guide_and_each_is_read_in_minutes(page: Path) -> None:
+    assert f"docs/guide/{page.name}" in (ROOT / "README.md").read_text("utf-8")
+    assert len(page.read_text("utf-8").splitlines()) <= 160
+
+
+# The pages' tests can fail
+
+A_LIE = """\
+```console
+$ echo one; echo two            # ends with 1
+$ echo one; echo two
+two
+one
+$ echo took 12ms, 2026-11-30 18:47:38
+took 3s, ...
+```
+
+```python
+import sys
+print("spoken")  # written
+```
+"""
+
+
+def test_a_page_that_is_not_true_is_found_out(tmp_path: Path) -> None:
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+
+    found = pages.faults(list(pages.acts(A_LIE, shelf)), tmp_path, shelf)
+
+    assert [fault.partition(":")[0] for fault in found] == ["line 2", "line 3", "line 11"]
+
+
+def test_what_differs_from_run_to_run_is_not_compared() -> None:
+    shown = "took 12ms at 2026-11-30 18:47:38.062 --shown=GScOpPmICKY_u5m8JqXubw"
+
+    assert pages.comparable(shown) == pages.comparable("took  3s at 2027-01-01 00:00:00 --shown=nowwG8jPp2Gwj74lYKk_bQ")
