@@ -140,25 +140,23 @@ class _Drawing:
 
 def painted(lines: list[Line], *, width: int, unicode: bool) -> Iterator[list[Styled]]:
     """Yield the parts of each line, within *width* cells: sign, name, time and note stand below each other."""
-    names = [safe(line.name) for line in lines]
-    indents = [2 * line.depth + 2 for line in lines]
-    column = max(
-        (i + cell_len(n) for i, n in zip(indents, names, strict=True) if i + cell_len(n) <= _NAME_MAX), default=0
-    )
+    lefts = [_left(line, unicode=unicode) for line in lines]
+    used = [sum(cell_len(part.text) for part in left) for left in lefts]
+    column = max((cells for cells in used if cells <= _NAME_MAX), default=0)
     times = max((len(line.time) for line in lines), default=0)
-    for line, name, indent in zip(lines, names, indents, strict=True):
-        sign, plain, style = SIGNS[line.mark]
-        shown = sign if unicode else plain
-        left = [Styled(" " * indent), Styled(shown, style), Styled(" " if shown else "")]
-        title = Styled(name, "dim" if line.mark in ("cut", "folded") else "")
-        if not (line.time or line.note):
-            yield [*left, title]
-            continue
-        used = indent + (2 if shown else 0) + cell_len(name)
-        gap = Styled(" " * max(column + 2 - used, 0) + "  ")
-        time = Styled(line.time.rjust(times) if times else "", "dim")
-        note = _cut(safe(line.note), width - used - len(gap.text) - times - 2, unicode=unicode)
-        yield [*left, title, gap, time, Styled("  " if times else ""), Styled(note, _NOTE_STYLES.get(line.mark, "dim"))]
+    for line, left, cells in zip(lines, lefts, used, strict=True):
+        time = Styled("  " + line.time.rjust(times) if times else "", "dim")
+        gap = Styled(" " * max(column - cells, 0))
+        room = width - max(column, cells) - len(time.text) - 2
+        note = _cut(safe(line.note), room, unicode=unicode)
+        yield [*left, gap, time, Styled("  "), Styled(note, _NOTE_STYLES.get(line.mark, "dim"))]
+
+
+def _left(line: Line, *, unicode: bool) -> list[Styled]:
+    sign, plain, style = SIGNS[line.mark]
+    shown = sign if unicode else plain
+    name = Styled(safe(line.name), "dim" if line.mark in ("cut", "folded") else "")
+    return [Styled(" " * (2 * line.depth + 2)), Styled(shown, style), Styled(" " if shown else ""), name]
 
 
 _NOTE_STYLES: Final[Mapping[Mark, str]] = {"failed": "red", "in_doubt": "magenta", "resting": "yellow", "waiting": ""}

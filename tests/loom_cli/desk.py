@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
@@ -47,11 +51,6 @@ def note(line):
         effects.write(line + "\\n")
 
 
-def reach(line):
-    note(line)
-    Path(line + ".ready").touch()
-
-
 @loom.step
 async def assess(claim: Claim) -> float:
     note("assess")
@@ -75,7 +74,7 @@ async def fail(n: int) -> int:
 
 @loom.step
 def hold(seconds: float) -> float:
-    reach("hold")
+    note("hold")
     time.sleep(seconds)
     note("held")
     return seconds
@@ -83,14 +82,14 @@ def hold(seconds: float) -> float:
 
 @loom.step
 async def hold_in_an_executor(seconds: float) -> float:
-    reach("executor")
+    note("executor")
     await asyncio.to_thread(time.sleep, seconds)
     return seconds
 
 
 @loom.step(idempotent=False)
 async def hold_once(seconds: float) -> float:
-    reach("once")
+    note("once")
     await asyncio.sleep(seconds)
     note("done once")
     return seconds
@@ -100,7 +99,7 @@ async def hold_once(seconds: float) -> float:
 def hold_a_child(seconds: float) -> int:
     child = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"])
     Path("child.pid").write_text(str(child.pid))
-    reach("child")
+    print("the child is there")
     return child.wait()
 
 
@@ -210,19 +209,34 @@ def effects(folder: Path) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
-def begin(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Begin the command in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "loom_cli", *arguments],
-        cwd=folder,
-        env={**os.environ, "LOOM_PRINCIPAL": "ada", **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+class Running:
+    """A command in a process of its own; what it says can be read while it runs."""
 
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self._said = folder / f"said-{uuid4().hex}.txt"
+        with self._said.open("w", encoding="utf-8") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "loom_cli", *arguments],
+                cwd=folder,
+                env={**os.environ, "LOOM_PRINCIPAL": "ada", **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+            )
 
-def ended(process: subprocess.Popen[str]) -> Ended:
-    out, err = process.communicate(timeout=60)
-    return Ended(process.returncode, out, err)
+    def wait_until_said(self, words: str) -> None:
+        """Return once *words* were said; fail when the process ends first, or after half a minute."""
+        deadline = time.monotonic() + 30
+        while words not in self._said.read_text(encoding="utf-8"):
+            assert self._process.poll() is None, self.ended()
+            assert time.monotonic() < deadline, f"{words!r} was never said"
+            select.select([], [], [], 0.02)
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def ended(self) -> Ended:
+        """Return how the process ended, once it has."""
+        out, _ = self._process.communicate(timeout=60)
+        return Ended(self._process.returncode, out, self._said.read_text(encoding="utf-8"))

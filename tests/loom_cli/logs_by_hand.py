@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from loom.core import facts as f
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.ids import ExecutionId
-from loom.kernel import facts as f
 from loom.kernel.fold import EVENTS
 
 STARTED_AT = 1_800_000_000_000

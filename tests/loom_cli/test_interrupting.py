@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from loom_cli.interrupting import descendants, parents
-from tests.loom_cli.desk import APP, begin, effects, ended, events, state, types
+from tests.loom_cli.desk import APP, Running, effects, events, state, types
 from tests.loom_cli.projects import Ended
 
 CLAIM = ("--set", "order=A-17", "--set", "amount=40")
@@ -27,19 +26,10 @@ def desk(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wait_until(fact: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Return once *fact* holds; fail when *process* ends first, or after half a minute."""
-    deadline = time.monotonic() + 30
-    while not fact():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "it never came to that"
-        select.select([], [], [], 0.02)
-
-
-def begun(desk: Path, flow: str, seconds: float, mark: str, **environment: str) -> subprocess.Popen[str]:
+def begun(desk: Path, flow: str, seconds: float, step: str, **environment: str) -> Running:
     """Begin a run of *flow* as `x1` and return once its step is under way."""
-    process = begin(desk, "run", flow, "--input", str(seconds), "--id", "x1", **environment)
-    wait_until((desk / f"{mark}.ready").exists, process)
+    process = Running(desk, "run", flow, "--input", str(seconds), "--id", "x1", **environment)
+    process.wait_until_said(f"{step} started\n")
     return process
 
 
@@ -55,13 +45,13 @@ def quietly_interrupted(done: Ended) -> None:
 def test_the_first_signal_lets_a_plain_def_step_end_and_keeps_its_result(desk: Path, number: signal.Signals) -> None:
     process = begun(desk, "holding", 1.5, "hold")
 
-    process.send_signal(number)
-    done = ended(process)
+    process.send(number)
+    done = process.ended()
 
     quietly_interrupted(done)
     assert "stopping: hold may still end; again to stop at once\n" in done.err
     assert types(desk, "x1") == ["EXECUTION_STARTED", "STEP_STARTED", "STEP_COMPLETED"]
-    assert ended(begin(desk, "resume", "x1")).out == "1.5\n"
+    assert Running(desk, "resume", "x1").ended().out == "1.5\n"
     assert effects(desk) == ["hold", "held"]
 
 
@@ -69,10 +59,10 @@ def test_the_second_signal_stops_a_plain_def_step_at_once(desk: Path) -> None:
     process = begun(desk, "holding", 60, "hold")
     began = time.monotonic()
 
-    process.send_signal(signal.SIGINT)
-    wait_until(lambda: "stopping" in os.read(process.stderr.fileno(), 4096).decode(), process)  # type: ignore[union-attr]
-    process.send_signal(signal.SIGINT)
-    done = ended(process)
+    process.send(signal.SIGINT)
+    process.wait_until_said("stopping")
+    process.send(signal.SIGINT)
+    done = process.ended()
 
     assert time.monotonic() - began < 10
     assert done.status == 130
@@ -82,10 +72,10 @@ def test_the_second_signal_stops_a_plain_def_step_at_once(desk: Path) -> None:
 
 
 def test_a_step_that_outlasts_the_grace_is_left_and_runs_again(desk: Path) -> None:
-    process = begun(desk, "executing", 60, "executor", GRACE_S="0.2")
+    process = begun(desk, "executing", 60, "hold_in_an_executor", GRACE_S="0.2")
 
-    process.send_signal(signal.SIGTERM)
-    done = ended(process)
+    process.send(signal.SIGTERM)
+    done = process.ended()
 
     quietly_interrupted(done)
     assert types(desk, "x1") == ["EXECUTION_STARTED", "STEP_STARTED"]
@@ -93,15 +83,15 @@ def test_a_step_that_outlasts_the_grace_is_left_and_runs_again(desk: Path) -> No
 
 @pytest.mark.proves("EFF-16")
 def test_a_step_that_must_not_run_twice_is_in_doubt_after_two_signals_and_a_person_decides(desk: Path) -> None:
-    process = begun(desk, "once", 60, "once")
-    process.send_signal(signal.SIGINT)
-    wait_until(lambda: "stopping" in os.read(process.stderr.fileno(), 4096).decode(), process)  # type: ignore[union-attr]
-    process.send_signal(signal.SIGINT)
-    stopped = ended(process)
+    process = begun(desk, "once", 60, "hold_once")
+    process.send(signal.SIGINT)
+    process.wait_until_said("stopping")
+    process.send(signal.SIGINT)
+    stopped = process.ended()
 
-    doubtful = ended(begin(desk, "resume", "x1"))
-    wrong = ended(begin(desk, "resolve", "x1", "hold_once", "--as", "done", "--value", '"much"'))
-    resolved = ended(begin(desk, "resolve", "x1", "hold_once", "--as", "done", "--value", "60"))
+    doubtful = Running(desk, "resume", "x1").ended()
+    wrong = Running(desk, "resolve", "x1", "hold_once", "--as", "done", "--value", '"much"').ended()
+    resolved = Running(desk, "resolve", "x1", "hold_once", "--as", "done", "--value", "60").ended()
 
     assert "hold_once  was cut short; it will be in doubt" in stopped.err
     assert doubtful.status == 3
@@ -115,22 +105,23 @@ def test_a_step_that_must_not_run_twice_is_in_doubt_after_two_signals_and_a_pers
 
 
 def test_the_first_signal_waits_for_a_step_that_must_not_run_twice(desk: Path) -> None:
-    process = begun(desk, "once", 1, "once")
+    process = begun(desk, "once", 1, "hold_once")
 
-    process.send_signal(signal.SIGTERM)
+    process.send(signal.SIGTERM)
 
-    quietly_interrupted(ended(process))
-    assert ended(begin(desk, "resume", "x1")).out == "1.0\n"
+    quietly_interrupted(process.ended())
+    assert Running(desk, "resume", "x1").ended().out == "1.0\n"
     assert effects(desk) == ["once", "done once"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_child_process_of_a_step_is_not_left_behind(desk: Path, number: signal.Signals) -> None:
-    process = begun(desk, "parent", 600, "child", GRACE_S="0.2")
+    process = begun(desk, "parent", 600, "hold_a_child", GRACE_S="0.2")
+    process.wait_until_said("the child is there")
     child = int((desk / "child.pid").read_text(encoding="utf-8"))
 
-    process.send_signal(number)
-    done = ended(process)
+    process.send(number)
+    done = process.ended()
 
     assert done.status == 130
     assert is_gone(child)
@@ -154,22 +145,22 @@ def _is_zombie(process: int) -> bool:
 
 
 def test_a_sleeping_run_stops_at_the_first_signal(desk: Path) -> None:
-    process = begin(desk, "run", "nap", "--input", "3600", "--wait", "7200", "--id", "x1")
-    wait_until(lambda: "sleeps until" in os.read(process.stderr.fileno(), 4096).decode(), process)  # type: ignore[union-attr]
+    process = Running(desk, "run", "nap", "--input", "3600", "--wait", "7200", "--id", "x1")
+    process.wait_until_said("sleeps until")
 
-    process.send_signal(signal.SIGINT)
-    done = ended(process)
+    process.send(signal.SIGINT)
+    done = process.ended()
 
     assert done.status == 130
     assert state(desk, "x1").status == "running"
 
 
 def test_json_tells_an_interruption_as_well(desk: Path) -> None:
-    process = begin(desk, "run", "holding", "--input", "0.5", "--id", "x1", "--json")
-    wait_until((desk / "hold.ready").exists, process)
+    process = Running(desk, "run", "holding", "--input", "0.5", "--id", "x1", "--json")
+    process.wait_until_said("hold started")
 
-    process.send_signal(signal.SIGINT)
-    done = ended(process)
+    process.send(signal.SIGINT)
+    done = process.ended()
 
     assert (done.status, done.json["status"], done.json["length"]) == (130, "interrupted", 3)
 
@@ -179,15 +170,12 @@ def test_json_tells_an_interruption_as_well(desk: Path) -> None:
 
 @pytest.mark.proves("SUS-01")
 def test_of_two_answers_at_once_exactly_one_wins_and_the_other_is_told(desk: Path) -> None:
-    assert ended(begin(desk, "run", "refund", *CLAIM, "--id", "r1")).status == 3
+    assert Running(desk, "run", "refund", *CLAIM, "--id", "r1").ended().status == 3
 
-    answers = [begin(desk, "resume", "r1", "--set", f"approved={word}", "--json") for word in ("true", "false")]
-    done = [ended(process) for process in answers]
+    answers = [Running(desk, "resume", "r1", "--set", f"approved={word}", "--json") for word in ("true", "false")]
+    done = [process.ended() for process in answers]
 
-    winners = [each for each in done if each.status == 0]
-    [loser] = [each for each in done if each.status != 0] or [None]
-    assert len(winners) == 1
-    assert loser is not None
+    [loser] = [each for each in done if each.status != 0]
     assert "Traceback" not in loser.err
     assert loser.err.count('"error"') == 1
     assert types(desk, "r1").count("GATE_ANSWERED") == 1
@@ -198,8 +186,8 @@ def test_of_two_answers_at_once_exactly_one_wins_and_the_other_is_told(desk: Pat
 def test_a_run_that_somebody_drives_already_is_not_driven_twice(desk: Path) -> None:
     first = begun(desk, "holding", 3, "hold")
 
-    second = ended(begin(desk, "resume", "x1"))
-    done = ended(first)
+    second = Running(desk, "resume", "x1").ended()
+    done = first.ended()
 
     statuses = sorted([second.status, done.status])
     assert statuses == [0, 1]
@@ -209,7 +197,7 @@ def test_a_run_that_somebody_drives_already_is_not_driven_twice(desk: Path) -> N
 
 
 def test_what_authors_print_goes_beside_the_result(desk: Path) -> None:
-    done = ended(begin(desk, "run", "refund", *CLAIM, "--id", "r1", "--json"))
+    done = Running(desk, "run", "refund", *CLAIM, "--id", "r1", "--json").ended()
 
     assert done.json["status"] == "suspended"
     assert "a word of the author's\n" in done.err

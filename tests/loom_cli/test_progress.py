@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loom.kernel import facts as f
+from loom.core import facts as f
 from loom_cli.progress import Line, Progress, progress_of, view
 from loom_cli.telling import told
 from tests.loom_cli.logs_by_hand import STARTED_AT, log, refused, step
