@@ -12,6 +12,7 @@ from loom_cli.exits import ExitCode
 class CommandRefused(LoomError):
     """The command cannot do what it was asked; each kind has its own exit status."""
 
+    code = "command-refused"
     exit_code: ClassVar[ExitCode] = ExitCode.USAGE
 
 
