@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from loom_cli.errors import Usage
 from loom_cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -28,9 +29,21 @@ class Cli:
         folder: Path | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
-        self.screen, self.folder = screen, folder or Path.cwd()
+        self.screen, self._folder = screen, folder
         self.now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
         self.debug = self.json_errors = False
+
+    @property
+    def folder(self) -> Path:
+        """The folder that the command runs in.
+
+        Raises:
+            Usage: it was removed meanwhile.
+        """
+        try:
+            return self._folder or Path.cwd()
+        except FileNotFoundError as gone:
+            raise Usage("the working directory is no more", hint="cd to a folder that exists") from gone
 
     @classmethod
     def of_process(cls) -> Cli:

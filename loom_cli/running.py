@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from loom_cli.exits import ExitCode, exit_code_of_error
@@ -33,9 +33,9 @@ def run(arguments: list[str], cli: Cli | None) -> int:
         except BaseException as error:  # noqa: BLE001  # the one place where errors become text and a status
             status = _tell(error, cli)
         cli.screen.flush()
-    except BrokenPipeError:
+    except OSError as error:  # the output cannot be written: a closed pipe, or a full disk behind it
         cli.screen.abandon()
-        return ExitCode.DONE
+        return ExitCode.DONE if isinstance(error, BrokenPipeError) else _unwritable(error, cli)
     return int(status)
 
 
@@ -91,6 +91,13 @@ def _say(cli: Cli, code: str, what: str, hint: str, *, status: ExitCode, fields:
     else:
         cli.screen.error(code, what, hint)
     return status
+
+
+def _unwritable(error: OSError, cli: Cli) -> int:
+    with suppress(OSError):
+        cli.screen.error("output", f"the output cannot be written: {error.strerror}", "Nothing in the store was lost.")
+        cli.screen.err.flush()
+    return ExitCode.FAILED
 
 
 def _fields(error: BaseException) -> dict[str, Any]:

@@ -6,6 +6,7 @@ a style is given beside the text, never inside it. Not a terminal: no colour, no
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -98,19 +99,20 @@ class Screen:
     @classmethod
     def of_process(cls) -> Screen:
         """Return the screen of this process. An encoding that lacks a character shows its escape."""
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):
+        out, err = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()  # None: the shell closed it, as in >&-
+        for stream in (out, err):
+            if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        out_is_terminal, err_is_terminal = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
+        out_is_terminal, err_is_terminal = _is_terminal(out), _is_terminal(err)
         return cls(
-            sys.stdout,
-            sys.stderr,
+            out,
+            err,
             width=shutil.get_terminal_size((_WIDTH_DEFAULT, 24)).columns,
             terminal=out_is_terminal,
             colour=out_is_terminal and not plain,
             colour_err=err_is_terminal and not plain,
-            unicode=_holds(sys.stdout, "".join(sign for sign, _ in _SIGNS.values())),
+            unicode=_holds(out, "".join(sign for sign, _ in _SIGNS.values())),
             interactive=out_is_terminal and _is_terminal(sys.stdin),
         )
 
@@ -170,9 +172,12 @@ class Screen:
         self.err.write(safe_lines("".join(traceback.format_exception(error))))
 
     def abandon(self) -> None:
-        """Write nothing more, not even at exit: nobody reads."""
+        """Write nothing more to a stream that takes nothing more, not even at exit."""
         for stream in (self.out, self.err):
-            abandon(stream)
+            try:
+                stream.flush()
+            except OSError:
+                abandon(stream)
 
     # -- pieces --------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ app = command_app()
 
 Event = EventEnvelope[Any]
 
+_WIDTH_WITH_TIME: Final = 60
 _TYPE_WIDTH: Final = max(map(len, EVENTS))
 
 
@@ -113,16 +114,18 @@ class _Listing:
             self._names[start] = await self._name(event.execution_id, start)
         line = event_line(event, lambda sequence: self._names[sequence])
         screen = self._screen
-        at = time_of_day(event.at) if screen.terminal else f"{date_time(event.at)}.{event.at % 1000:03}"
+        at = f"{date_time(event.at)}.{event.at % 1000:03}  "
+        if screen.terminal:
+            at = f"{time_of_day(event.at)}  " if screen.width >= _WIDTH_WITH_TIME else ""
         if screen.terminal and self._day != (today := day(event.at)):
             self._day = today
             screen.line(Styled(f"       {today}", "dim"))
         about = f"  {line.about}" if line.about else ""
-        left = screen.width - 5 - 2 - len(at) - 2 - _TYPE_WIDTH - len(about) - 2
+        left = screen.width - len(f"{event.sequence:>5}  {at}") - _TYPE_WIDTH - len(about) - 2
         shown = "" if line.value is None else screen.brief(readable(line.value), 10**6)
         says = ", ".join(word for word in (line.says, shown) if word)
         screen.line(
-            Styled(f"{event.sequence:>5}  {at}  ", "dim"),
+            Styled(f"{event.sequence:>5}  {at}", "dim"),
             Styled(event.type.ljust(_TYPE_WIDTH), style_of(event.type)),
             about,
             Styled(f"  {screen.cut(says, max(left, 12))}", "red" if line.is_failure else "dim"),

@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,9 +75,13 @@ def test_the_front_page_fits_a_terminal_of_80_cells(project: Project) -> None:
 
 
 def test_a_reading_command_imports_neither_pydantic_nor_rich(project: Project) -> None:
-    os.chdir(project.folder)
-
-    assert not loaded_by("ps") & {"pydantic", "rich", "textual", "jinja2", "loom.kernel.runtime"}
+    assert not loaded_by("ps", "--store", str(project.store)) & {
+        "pydantic",
+        "rich",
+        "textual",
+        "jinja2",
+        "loom.kernel.runtime",
+    }
 
 
 def test_the_module_runs_as_a_command(project: Project) -> None:
@@ -279,6 +284,48 @@ def test_a_pipe_that_nobody_reads_is_no_fault(arguments: tuple[str, ...], projec
         _, err = running.communicate()
 
     assert (running.returncode, err) == (ExitCode.DONE, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110  # a device
+def test_a_full_disk_behind_the_output_is_told(project: Project) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:  # noqa: PTH123  # a device
+        done = subprocess.run(
+            [sys.executable, "-m", "loom_cli", "ps"],
+            cwd=project.folder,
+            env=environment({}),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == ExitCode.FAILED
+    assert done.stderr.startswith("error[output]: the output cannot be written: ")
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_closed_streams_are_no_fault(project: Project) -> None:
+    command = f"{shlex.quote(sys.executable)} -m loom_cli ps >&- 2>&-"
+
+    done = subprocess.run(command, shell=True, cwd=project.folder, env=environment({}), check=False)
+
+    assert done.returncode == ExitCode.DONE
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed there")
+def test_a_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    err = io.StringIO()
+
+    status = main(["ps"], cli=Cli(Screen(io.StringIO(), err)))
+
+    assert status == ExitCode.USAGE
+    assert err.getvalue().startswith("error[usage]: the working directory is no more\n")
 
 
 # Encodings and hostile text (field faults 57 and 58)

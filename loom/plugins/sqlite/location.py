@@ -55,7 +55,9 @@ def path_of(store: str) -> Path:
             raise InvalidDeclaration(f"{store!r} names a host", hint="Write sqlite:///relative or sqlite:////absolute.")
         store = rest.removeprefix("///")
     elif "://" in store:
-        raise InvalidDeclaration(f"{store!r} is no store that is known here", hint="Give a path, or sqlite:///path.")
+        # Not the whole of it: such a URL may hold a password.
+        hint = "Give a path, or sqlite:///path."
+        raise InvalidDeclaration(f"{scheme + '://'!r} begins no store that is known here", hint=hint)
     if not store:
         raise InvalidDeclaration("the name of the store is empty", hint="Give a path, or sqlite:///path.")
     return Path(store).expanduser()
