@@ -57,7 +57,7 @@ async def test_except_exception_does_not_see_the_suspension() -> None:
     async def flow(ctx: loom.Context) -> str:
         try:
             return await ctx.suspend("approve", expects=str)
-        except Exception:
+        except Exception:  # noqa: BLE001  # what authors write
             return "default"
 
     assert (await _parks_and_goes_on(flow)).value == "yes"
@@ -68,7 +68,7 @@ async def test_a_body_that_catches_everything_and_returns_still_parks_with_a_war
     async def flow(ctx: loom.Context) -> str:
         try:
             return await ctx.suspend("approve", expects=str)
-        except BaseException:
+        except BaseException:  # noqa: BLE001  # what authors should not write
             return "default"
 
     assert (await _parks_and_goes_on(flow, warns=True)).value == "yes"
@@ -110,9 +110,13 @@ warnings.simplefilter("ignore")
 @loom.flow
 async def flow(ctx: loom.Context) -> None:
     async def branch(ctx: loom.Context) -> None:
+        asked = False
         while True:
             try:
-                await ctx.{syscall}
+                if asked:
+                    await ctx.{syscall}
+                asked = True
+                await ctx.suspend("g")
             except BaseException:
                 pass
 
@@ -123,7 +127,7 @@ async def flow(ctx: loom.Context) -> None:
 
 async def main() -> None:
     outcome = await loom.define_config(flows=[flow]).runtime.start(flow, id="r")
-    print(outcome.status)
+    print(outcome.status, flush=True)
 
 asyncio.run(main())
 """
@@ -132,14 +136,11 @@ asyncio.run(main())
 @pytest.mark.parametrize("syscall", ['suspend("g")', 'run("a", int)', 'emit("e")', "sleep(3600)", "parallel()"])
 @pytest.mark.parametrize("body", ["branch(ctx)", "ctx.parallel(branch)"])
 def test_a_body_that_never_stops_asking_is_abandoned_and_the_process_ends(syscall: str, body: str) -> None:
-    if not syscall.startswith(("suspend", "sleep")):
-        syscall = f'suspend("g") if True else {syscall}'
-
     done = subprocess.run(
         [sys.executable, "-c", ENDLESS.format(syscall=syscall, body=body)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=20,
         check=False,
     )
 
@@ -199,7 +200,7 @@ async def test_a_task_group_over_syscalls_parks_and_goes_on() -> None:
 
 async def test_gather_over_syscalls_parks_and_goes_on() -> None:
     @loom.flow
-    async def flow(ctx: loom.Context) -> list[str]:
+    async def flow(ctx: loom.Context) -> list[Any]:
         return list(await asyncio.gather(ctx.suspend("approve", expects=str), return_exceptions=True))
 
     assert (await _parks_and_goes_on(flow)).value == ["yes"]
@@ -371,8 +372,8 @@ async def test_a_middleware_is_no_branch_either() -> None:
 
 
 async def test_a_flow_that_waits_long_for_nothing_of_ours_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from loom.kernel import drive
     from loom.core.errors import NoSyscallInSight
+    from loom.kernel import drive
 
     monkeypatch.setattr(drive, "STRAY_WAIT_S", 0.01)
 
