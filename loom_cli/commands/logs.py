@@ -67,7 +67,7 @@ def logs(
 
 
 class _Listing:
-    """Prints events as they come; where one cites a syscall that was not printed, its name is looked up."""
+    """Prints events as they come; where one cites a syscall from before the first of them, its name is looked up."""
 
     def __init__(self, screen: Screen, storage: Storage, *, as_json: bool) -> None:
         self._screen, self._storage, self._as_json = screen, storage, as_json
@@ -80,6 +80,8 @@ class _Listing:
         async with aclosing(records):
             async for record in records:
                 [event] = decode_events(run_id, [record])
+                if hasattr(event.payload, "id"):
+                    self._names[event.sequence] = event.payload.id
                 if event.sequence >= start and matches(event.type, globs):
                     await self._print(event)
                     if follow:
