@@ -74,6 +74,12 @@ def prose(page: str) -> str:
     return _BLOCK.sub("", page)
 
 
+def anchors(path: Path) -> set[str]:
+    """Return the anchors of a page: its headings, as they are written in links."""
+    headings = re.findall(r"^#+ (.+)$", prose(path.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def typed(page: str) -> Iterator[str]:
     """Yield what *page* has somebody type or name: commands in blocks, and code in the prose that begins like one."""
     for block in blocks(page):

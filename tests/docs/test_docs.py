@@ -9,10 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from loom.core.failures import FAILURE_BYTES_MAX
+from loom.kernel.fold import EVENTS
+from loom.kernel.journal import IDLE_S, QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX
+from loom.kernel.runtime import LINGER_S
+from loom.spi.threads import THREADS_MAX
 from loom_cli.command_table import ROWS
 from loom_cli.exits import ExitCode
-from tests.docs import pages
+from tests.docs import event_table, pages
 from tests.docs.pages import PAGES, ROOT
+from tests.rows import parse_rows
+
+REFUSALS = ROOT / "docs" / "guide" / "refusals.md"
+
+KILLED = 128 + 9
+"""What a shell says of a command that SIGKILL ended."""
 
 each_page = pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in PAGES])
 
@@ -46,9 +57,11 @@ def test_every_python_block_compiles(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in pages.LINKING])
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", pages.prose(page.read_text("utf-8")))
-
-    missing = [at for at in targets if "://" not in at and not (page.parent / at).exists()]
+    missing = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", pages.prose(page.read_text("utf-8"))):
+        to = page.parent / target if target else page
+        if "://" not in target and not (to.exists() and (not anchor or anchor in pages.anchors(to))):
+            missing.append(f"{target}#{anchor}")
 
     assert missing == []
 
@@ -74,7 +87,7 @@ def test_every_command_and_option_exists(page: Path) -> None:
 def test_every_status_exists(page: Path) -> None:
     named = re.findall(r"(?:[Ss]tatus|[Ee]nds? with|[Ee]nded with) (\d+)\b", page.read_text("utf-8"))
 
-    assert set(map(int, named)) <= set(ExitCode)
+    assert set(map(int, named)) <= {*ExitCode, KILLED}
 
 
 def test_the_readme_is_short_and_is_what_the_package_shows() -> None:
@@ -86,6 +99,20 @@ def test_the_readme_is_short_and_is_what_the_package_shows() -> None:
 def test_the_readme_leads_to_every_guide_and_each_is_read_in_minutes(page: Path) -> None:
     assert f"docs/guide/{page.name}" in (ROOT / "README.md").read_text("utf-8")
     assert len(page.read_text("utf-8").splitlines()) <= 160
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("durability", f"{QUEUE_EVENTS_MAX:,} events or {QUEUE_BYTES_MAX >> 20} MiB"),
+        ("durability", f"up to {IDLE_S * 1000:g} ms"),
+        ("effects", f"one of up to {THREADS_MAX} daemon threads"),
+        ("failures-and-retries", f"{FAILURE_BYTES_MAX >> 10} KiB at most"),
+        ("the-command", f"up to `--wait` seconds ({LINGER_S:g})"),
+    ],
+)
+def test_a_figure_in_a_guide_is_the_code_s(page: str, words: str) -> None:
+    assert words in (ROOT / "docs" / "guide" / f"{page}.md").read_text("utf-8")
 
 
 # The pages' tests can fail
@@ -120,3 +147,22 @@ def test_what_differs_from_run_to_run_is_not_compared() -> None:
     shown = "took 12ms at 2026-11-30 18:47:38.062 --shown=GScOpPmICKY_u5m8JqXubw"
 
     assert pages.comparable(shown) == pages.comparable("took  3s at 2027-01-01 00:00:00 --shown=nowwG8jPp2Gwj74lYKk_bQ")
+
+
+# Tables that are made
+
+
+def test_the_table_of_events_is_the_kernel_s() -> None:
+    page = event_table.PAGE.read_text("utf-8")
+
+    assert event_table.with_table(page) == page, "run: python -m tests.docs.event_table"
+    assert set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.MULTILINE)) >= set(EVENTS)
+
+
+@pytest.mark.proves("NOT-01", "NOT-03", "NOT-06")
+def test_every_refusal_has_its_reason() -> None:
+    rows = [row for row in parse_rows((ROOT / "docs" / "requirements.md").read_text("utf-8")) if row.startswith("NOT-")]
+    told = dict(re.findall(r"^\| (NOT-\d+) \| [^|]+ \| ([^|]+) \|$", REFUSALS.read_text("utf-8"), re.MULTILINE))
+
+    assert list(told) == rows
+    assert all(len(reason) > 80 for reason in told.values())
