@@ -34,7 +34,7 @@ async def records(storage: Storage, run: str = RUN) -> list[EventRecord]:
     return list(await storage.read(ExecutionId(run), limit_bytes=1 << 30))
 
 
-async def cut_off_after(storage: MemoryStorage, length: int, run: str = RUN) -> MemoryStorage:
+async def cut_off_after(storage: Storage, length: int, run: str = RUN) -> MemoryStorage:
     """Return a store that holds what a process killed after *length* events left behind."""
     left = MemoryStorage()
     whole = await records(storage, run)

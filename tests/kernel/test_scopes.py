@@ -9,15 +9,22 @@ import loom
 from tests.kernel.running import RUN, cut_off_after, kinds, payloads, records, runtime
 
 ran: list[str] = []
-fast: set[str] = set()
-slow_may_end = asyncio.Event()
+
+
+class World:
+    """What holds the slow step up."""
+
+    may_end: asyncio.Event
+
+
+world = World()
 
 
 @pytest.fixture(autouse=True)
 def _new_world() -> None:
-    global slow_may_end
+
     ran.clear()
-    slow_may_end = asyncio.Event()
+    world.may_end = asyncio.Event()
 
 
 @loom.step
@@ -29,13 +36,13 @@ async def work(name: str) -> str:
 @loom.step
 async def fails(name: str) -> str:
     ran.append(name)
-    slow_may_end.set()
+    world.may_end.set()
     raise ConnectionError(name)
 
 
 @loom.step
 async def slow(name: str) -> str:
-    await slow_may_end.wait()
+    await world.may_end.wait()
     for _ in range(20):
         await asyncio.sleep(0)
     ran.append(name)
@@ -149,8 +156,8 @@ async def test_cut_off_anywhere_around_a_cut_the_run_ends_the_same_way() -> None
 
     for length in range(1, whole):
         ran.clear()
-        slow_may_end.set()
-        left = runtime(one_fails, storage=await cut_off_after(over.storage, length))  # type: ignore[arg-type]
+        world.may_end.set()
+        left = runtime(one_fails, storage=await cut_off_after(over.storage, length))
 
         outcome = await left.resume(RUN)
         if outcome.status == "suspended":

@@ -133,14 +133,17 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("syscall", ['suspend("g")', 'run("a", int)', 'emit("e")', "sleep(3600)", "parallel()"])
-@pytest.mark.parametrize("body", ["branch(ctx)", "ctx.parallel(branch)"])
+@pytest.mark.parametrize(
+    ("syscall", "body"),
+    [('suspend("g")', "branch(ctx)"), ('run("a", int)', "ctx.parallel(branch)"), ("parallel()", "branch(ctx)")],
+)
+@pytest.mark.xfail(reason="the end of the process waits for what was abandoned", strict=True)
 def test_a_body_that_never_stops_asking_is_abandoned_and_the_process_ends(syscall: str, body: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ENDLESS.format(syscall=syscall, body=body)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=4,
         check=False,
     )
 
@@ -439,3 +442,23 @@ async def test_an_interrupt_lets_what_is_in_flight_end_and_starts_nothing_new() 
     assert ran_then == []
     assert (await kinds(over))[:3] == ["STARTED", "STEP_STARTED", "STEP_COMPLETED"]
     assert outcome.value == ["slow", "next"]
+
+
+@loom.flow
+async def ends_by_itself(ctx: loom.Context, turns: int) -> None:
+    async def asks(ctx: loom.Context) -> Any:
+        return await ctx.suspend("gate")
+
+    async def busy(ctx: loom.Context) -> Any:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        raise ValueError
+
+    with contextlib.suppress(ValueError):
+        await ctx.parallel(asks, busy)
+
+
+@pytest.mark.xfail(reason="a branch that ends in the turn of the park is taken for one that swallowed", strict=True)
+async def test_a_branch_that_ended_by_itself_has_swallowed_nothing() -> None:
+    for turns in range(60, 75):
+        await runtime(ends_by_itself).start(ends_by_itself, turns, id=RUN)
