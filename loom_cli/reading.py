@@ -21,7 +21,7 @@ async def whole_log(storage: Storage, text: str) -> list[Event]:
         LogCorrupt: a record cannot be read.
     """
     run_id = await meant_id(storage, text)
-    events = [event async for event in read_log(storage, run_id)]
+    events = await read_log(storage, run_id)
     if not events:  # deleted since we found it
         raise ExecutionNotFound(execution_id=text, store=storage.url)
     return events

@@ -53,9 +53,11 @@ class Asking:
         if drive.ending is not None or branch.cut:
             await self._refuse(branch)
         if self.recorded is None:
-            if drive.journal.is_backed_up:
-                await drive.journal.room()
-            self._begin(call)
+            if drive.journal.writer.is_full:
+                await drive.journal.writer.room()
+            call.context = contextvars.copy_context()
+            delivery.progress += 1
+            self.begin(call)
         elif (event := self._replayed(call, self.recorded)) is not None:
             return self._revived(call, event)
         task = asyncio.current_task()
@@ -83,7 +85,7 @@ class Asking:
             self.held.append(call)
             return None
         call.start = record.start
-        if record.outcome is not None and delivery.is_next(record.outcome) and delivery.is_alone(call.branch):
+        if record.outcome is not None and record.outcome is delivery.next and delivery.is_alone(call.branch):
             delivery.queue.popleft()
             call.settled, call.outcome = True, record.outcome
             call.branch.at = record.outcome.at
@@ -99,11 +101,6 @@ class Asking:
             call.context = contextvars.copy_context()
         if isinstance(call.syscall, ScopeSyscall):
             call.syscall.open_branches(call, self._drive)
-
-    def _begin(self, call: Call) -> None:
-        call.context = contextvars.copy_context()
-        self._drive.delivery.progress += 1
-        self.begin(call)
 
     async def served_again(self, first: Call) -> Any:
         """Return the outcome of *first* once more: the contract of a name (spec 4.3.1)."""

@@ -137,10 +137,4 @@ def recorded_side(start: Event) -> Mapping[str, Any]:
     """Return the recorded side of a comparison."""
     payload = start.payload
     args = getattr(payload, "args", None)
-    return {
-        "kind": start.type,
-        "id": payload.id,
-        "args": args,
-        "digest": payload.digest,
-        "sequence": start.sequence,
-    }
+    return {"kind": start.type, "id": payload.id, "args": args, "digest": payload.digest, "sequence": start.sequence}

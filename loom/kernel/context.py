@@ -182,8 +182,6 @@ class Context:
     # -- branches ------------------------------------------------------------------------------------------------
 
     @overload
-    def parallel(self, a: Body[T1], /, *, name: str = ...) -> Coroutine[Any, Any, tuple[T1]]: ...
-    @overload
     def parallel(self, a: Body[T1], b: Body[T2], /, *, name: str = ...) -> Coroutine[Any, Any, tuple[T1, T2]]: ...
     @overload
     def parallel(

@@ -25,6 +25,7 @@ class Delivery:
         self._on_still, self._is_busy = on_still, is_busy
         self.queue: deque[Event] = deque()
         self.calls: dict[int, Call] = {}
+        self.waiting: dict[Call, None] = {}
         self.branches: dict[asyncio.Task[object], Branch] = {}
         self.moving = 0
         self.unsettled = False
@@ -56,7 +57,7 @@ class Delivery:
         future: asyncio.Future[Event] = self._loop.create_future()
         branch = call.branch
         call.future, call.own = future, own
-        branch.waiting[call] = None
+        branch.waiting[call] = self.waiting[call] = None
         if own:
             branch.standing = call
             self.moving -= 1
@@ -72,6 +73,7 @@ class Delivery:
         call.future = None
         branch = call.branch
         branch.waiting.pop(call, None)
+        self.waiting.pop(call, None)
         if branch.standing is call:
             branch.standing = None
             if not branch.ended:
@@ -81,9 +83,10 @@ class Delivery:
         self.progress += 1
         return future
 
-    def is_next(self, event: Event) -> bool:
-        """Whether *event* is the next outcome to be delivered."""
-        return bool(self.queue) and self.queue[0] is event
+    @property
+    def next(self) -> Event | None:
+        """The next outcome to be delivered."""
+        return self.queue[0] if self.queue else None
 
     def is_alone(self, branch: Branch) -> bool:
         """Whether nobody but *branch*, which asks just now, could see when an outcome comes."""
@@ -92,7 +95,7 @@ class Delivery:
     def part(self) -> None:
         """Let go of the drive."""
         self.closed = True
-        self._on_still, self._is_busy = _nothing, _nothing
+        self._on_still = self._is_busy = lambda: False
         self.calls.clear()
         self.queue.clear()
 
@@ -140,7 +143,3 @@ class Delivery:
             self._on_still()
         except DriveEnding:
             return  # the log could not be written, and the drive knows
-
-
-def _nothing() -> bool:
-    return False

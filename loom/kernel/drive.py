@@ -83,7 +83,7 @@ class Drive:
             self.delivery.queue = recorded.outcomes
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._wake: asyncio.Future[str] | None = None
-        self._is_interrupted = False
+        self.is_interrupted = False
         self._patience: tuple[int, float] | None = None
         self.body: asyncio.Task[Any] | None = None
         self._root = Branch((), "", parent=None, at=journal.state.facts.started_at)
@@ -166,7 +166,7 @@ class Drive:
         return bool(self.flights) and not self.failing and not self.asking.is_replaying
 
     def _on_still(self) -> None:
-        if self.ending is not None or self._is_interrupted or self.asking.is_paused:
+        if self.ending is not None or self.is_interrupted or self.asking.is_paused:
             return
         if self.delivery.queue:
             self._deliver_next()
@@ -244,7 +244,7 @@ class Drive:
 
     def interrupt(self) -> None:
         """Stop soon: start nothing new, let what is in flight end within the grace, leave the run resumable."""
-        self._is_interrupted = True
+        self.is_interrupted = True
         self.wake("interrupted")
 
     def interrupted_by(self, error: BaseException) -> None:
@@ -275,7 +275,7 @@ class Drive:
             self.requests.unwatch()
             self.timers.disarm()
             self.delivery.closed = True
-            await self.unwinding.unwind(self._root)
+            await self.unwinding.unwind()
             try:
                 if self.journal.error is None:
                     await self.journal.barrier()
@@ -312,7 +312,7 @@ class Drive:
             "ended": self._ended,
         }
         while self.ending is None:
-            if self._is_interrupted:
+            if self.is_interrupted:
                 await self._stop_softly()
                 return
             if self.requests.are_waiting and not self.asking.is_replaying:

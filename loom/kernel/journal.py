@@ -11,7 +11,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Final
 
 import orjson
@@ -158,13 +158,14 @@ class Journal:
         self.durable = state.length
         self.error: LoomError | None = None
         self.on_error: Callable[[LoomError], None] | None = None
-        self._writer, self._clock, self._token = writer, clock, token
+        self.writer, self._clock, self._token = writer, clock, token
         self._on_event, self._listeners = on_event, listeners
         self._ready: list[tuple[EventRecord, Event]] = []
         self._taken: list[tuple[EventRecord, Event]] = []
         self._consumes: list[int] = []
         self.consumed: set[int] = set()
         self._appends = 0
+        self._count = count()  # who waits for the same length is woken in the order in which they came
         self._acted_on = state.length
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._park: _Park | None = None
@@ -192,7 +193,7 @@ class Journal:
             self.consumed.add(consumes)
         if type_ in ACTED_ON:
             self._acted_on = event.sequence + 1
-        self._writer.enqueue(self, 1, len(record.payload))
+        self.writer.enqueue(self, 1, len(record.payload))
         if self._on_event is not None:
             _tell(self._on_event, event)
         return event
@@ -212,18 +213,9 @@ class Journal:
             raise self.error
         if upto > self.durable:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            heapq.heappush(self._waiters, (upto, id(future), future))
-            self._writer.kick()
+            heapq.heappush(self._waiters, (upto, next(self._count), future))
+            self.writer.kick()
             await future
-
-    @property
-    def is_backed_up(self) -> bool:
-        """Whether the writer's queue is full, so that a syscall has to wait for `room`."""
-        return self._writer.is_full
-
-    async def room(self) -> None:
-        """Return once the writer's queue is within its bound."""
-        await self._writer.room()
 
     @property
     def unwritten_outcome(self) -> int:
@@ -243,8 +235,8 @@ class Journal:
         event = self._event("EXECUTION_SUSPENDED", payload, NO_METADATA)
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._park = (event, evolve(self.state, event), future)
-        self._writer.enqueue(self, 1, 0)
-        self._writer.kick()
+        self.writer.enqueue(self, 1, 0)
+        self.writer.kick()
         return await future
 
     def take(self) -> Append:
@@ -300,7 +292,7 @@ class Journal:
         self._consumes = [*item.consumes, *self._consumes]
         self._taken = []
         if self._ready:
-            self._writer.enqueue(self, len(self._ready), 0)
+            self.writer.enqueue(self, len(self._ready), 0)
 
     def _tell(self, events: Sequence[Event]) -> None:
         for listener in self._listeners:

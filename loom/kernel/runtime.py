@@ -27,12 +27,7 @@ from loom.kernel.addressing import doubt_meant, gate_meant
 from loom.kernel.codec import decode_events, refuse_newer
 from loom.kernel.driver import Ask, Driver, Manner
 from loom.kernel.effects import EffectRuntime
-from loom.kernel.errors import (
-    ExecutionAlreadyExists,
-    ExecutionNotFound,
-    ExecutionTerminated,
-    SequenceConflict,
-)
+from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, ExecutionTerminated, SequenceConflict
 from loom.kernel.fold import RULES, evolve, fold
 from loom.kernel.outcome import Outcome
 from loom.kernel.reading import read_log
@@ -86,6 +81,11 @@ class WorkflowRuntime:
         self._surroundings = Surroundings(storage=storage, **options)
         self.effects = self._surroundings.effects
         self._driver = Driver(self._surroundings, self.tools)
+
+    @property
+    def grace_s(self) -> float:
+        """How long an interrupted drive waits for what is in flight."""
+        return self._surroundings.grace_s
 
     def listen(self, on_durable_event: Callable[[Event], None]) -> None:
         """Have *on_durable_event* told, too, of every event of runs driven from now on, once it is on disk."""
@@ -244,7 +244,7 @@ class WorkflowRuntime:
 
     async def events(self, execution_id: str) -> list[Event]:
         """Return the whole log, decoded. What this code does not know has plain JSON as its payload."""
-        return [event async for event in read_log(self.storage, ExecutionId(execution_id))]
+        return await read_log(self.storage, ExecutionId(execution_id))
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the index rows that *query* describes, newest first."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from loom import values
 from loom.core import facts as f
 from loom.core.derived import fraction, idempotency_key
-from loom.core.failures import FailureRecord, StepFailed, TypedFailure
+from loom.core.failures import StepFailed, TypedFailure
 from loom.core.json import JsonObject
 from loom.core.logs import step_log
 from loom.core.state import UNTRIED
@@ -103,6 +103,8 @@ class StepSyscall:
 
     def _landed(self, call: Call, drive: Drive, attempt: int) -> Landed:
         def landed(result: Any, error: BaseException | None) -> None:
+            if error is not None and drive.is_interrupted:
+                return  # it may have failed because of the very signal: it runs again, or is in doubt
             if error is None:
                 drive.delivery.put(drive.commit("STEP_COMPLETED", f.StepCompleted(call.sequence, result)))
             elif not self.step.idempotent and isinstance(error, StepTimedOut):
@@ -144,7 +146,7 @@ class StepSyscall:
             raise failure_to_raise(self.step, call.id, payload.failure, payload.attempts)
         if payload.verdict == "done":
             return self.binding.result.decode(payload.result)
-        raise StepFailed(step=call.id, record=_verdict_failure(payload.failure), attempts=1)
+        raise StepFailed(step=call.id, record=failure_from(payload.failure or {}), attempts=1)
 
     def verdict(self, call: Call, body: Mapping[str, Any]) -> f.EffectResolved:
         """Return the fact that the verdict of a person is; its value is validated like a result.
@@ -163,14 +165,8 @@ class StepSyscall:
 
     def again(self, call: Call, drive: Drive) -> None:
         """Run it again after the verdict "retry"."""
-        assert call.start is not None
-        self.generation = call.start.payload.gen or 0
         known = drive.state.attempts.get(call.sequence, UNTRIED)
         self._dispatch(call, drive, known.failed + 1, again=True)
-
-
-def _verdict_failure(record: Mapping[str, Any] | None) -> FailureRecord:
-    return failure_from(record or {})
 
 
 def _deadline(step: Step[Any, Any]) -> float | None:

@@ -24,15 +24,15 @@ class Unwinding:
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
         self._refusals = 0
-        self._exhausted = asyncio.Event()
+        self._exhausted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stray: asyncio.TimerHandle | None = None
         self._hushed: set[asyncio.Task[Any]] = set()
 
     def refused(self) -> None:
         """A syscall was called while unwinding, and refused."""
         self._refusals += 1
-        if self.is_exhausted:
-            self._exhausted.set()
+        if self.is_exhausted and not self._exhausted.done():
+            self._exhausted.set_result(None)
 
     @property
     def is_exhausted(self) -> bool:
@@ -57,8 +57,8 @@ class Unwinding:
 
     def _retrieve(self, task: asyncio.Task[Any]) -> None:
         self._hushed.discard(task)
-        if not task.cancelled() and is_signal(error := task.exception()):
-            assert error is not None
+        if not task.cancelled():
+            task.exception()
 
     def signal(self, branch: Branch, signal: BaseException) -> None:
         """Raise *signal* in *branch* where it stands; one that waits for no syscall of its own is cancelled."""
@@ -70,29 +70,32 @@ class Unwinding:
         if standing is None and branch.task is not None and not branch.task.done():
             branch.task.cancel()
 
-    async def unwind(self, root: Branch) -> None:
+    async def unwind(self) -> None:
         """End every branch and effect of the drive; return when nothing of it runs any more."""
         drive = self._drive
         if self._stray is not None:
             self._stray.cancel()
-        await drive.flights.ground(PATIENCE_S)
-        self.signal(root, DriveEnding()) if root.ended else None
+        # A thread cannot be stopped: who was asked to stop has waited for it already.
+        await drive.flights.ground(0.1 if drive.is_interrupted else PATIENCE_S)
         while drive.delivery.branches:
             branches = list(drive.delivery.branches.values())
             parents = {branch.parent for branch in branches}
             leaves = [branch for branch in branches if branch not in parents]
             if not await self._end(leaves):
                 return
+        for call in list(drive.delivery.waiting):  # asked by tasks that outlive their branch
+            future = drive.delivery.move(call)
+            if not future.done():
+                future.set_exception(DriveEnding())
+        await asyncio.sleep(0)
 
     async def _end(self, leaves: list[Branch]) -> bool:
         places = {branch: branch.where() for branch in leaves}
         tasks = {branch.task: branch for branch in leaves if branch.task is not None}
         for branch in leaves:
             self.signal(branch, DriveEnding())
-        exhausted = asyncio.ensure_future(self._exhausted.wait())
-        await asyncio.wait({*tasks, exhausted}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({*tasks, self._exhausted}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(0)
-        exhausted.cancel()
         ended = [task for task in tasks if task.done()]
         for task in ended:
             if self._drive.ending == "park" and not task.cancelled() and not is_signal(task.exception()):

@@ -60,7 +60,7 @@ def gates(
 async def _all_waiting(storage: Storage, flows: list[str], limit: int) -> list[Waiting]:
     found: list[Waiting] = []
     async for row in _rows(storage, flows, limit):
-        events = [event async for event in read_log(storage, row.execution_id)]
+        events = await read_log(storage, row.execution_id)
         gates = open_gates(fold_at(events)) if events else []
         found += [(row, gate, len(gates)) for gate in gates]
     return sorted(found, key=lambda each: (each[1].opened_at, each[0].execution_id, each[1].start))
