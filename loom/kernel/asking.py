@@ -85,11 +85,12 @@ class Asking:
             self.held.append(call)
             return None
         call.start = record.start
-        if record.outcome is not None and record.outcome is delivery.next and delivery.is_alone(call.branch):
+        is_scope = isinstance(call.syscall, ScopeSyscall)
+        outcome = record.outcome
+        if outcome is not None and outcome is delivery.next and not is_scope and delivery.is_alone(call.branch):
             delivery.queue.popleft()
-            call.settled, call.outcome = True, record.outcome
-            call.branch.at = record.outcome.at
-            return record.outcome
+            call.settled, call.outcome, call.branch.at = True, outcome, outcome.at
+            return outcome
         self._take_up(call, record)
         return None
 
@@ -99,8 +100,6 @@ class Asking:
             self.taken_up.append(call)
         if isinstance(call.syscall, ScopeSyscall) or record.outcome is None:
             call.context = contextvars.copy_context()
-        if isinstance(call.syscall, ScopeSyscall):
-            call.syscall.open_branches(call, self._drive)
 
     async def served_again(self, first: Call) -> Any:
         """Return the outcome of *first* once more: the contract of a name (spec 4.3.1)."""

@@ -27,7 +27,7 @@ from loom.kernel.delivery import Delivery
 from loom.kernel.errors import DriveFaulted, DriveInterrupted, UnrecordedCancellation
 from loom.kernel.flights import Flights
 from loom.kernel.frontier import reach
-from loom.kernel.journal import Journal
+from loom.kernel.journal import Journal, tell
 from loom.kernel.replay import Recorded, start_of
 from loom.kernel.requests import Requests
 from loom.kernel.scopes import ScopeSyscall
@@ -147,7 +147,7 @@ class Drive:
     def stream(self, call_id: str, chunk: Any) -> None:
         """Pass a piece of a stream to who listens."""
         if self.around.on_stream is not None:
-            self.around.on_stream(self.state.execution_id, call_id, chunk)
+            tell(self.around.on_stream, self.state.execution_id, call_id, chunk)
 
     def is_failing(self, branch: Branch) -> bool:
         """Whether *branch* is in a scope that is failing, where nothing new is started."""
@@ -288,7 +288,10 @@ class Drive:
     def _part(self) -> None:
         """Cut the cycles of a drive that is over, so that its state goes at once and not by the collector."""
         self.body, self.journal.on_error = None, None
-        self.delivery.part()
+        if not self.delivery.branches:
+            self.delivery.part()
+            for part in (self.asking, self.requests, self.flights, self.unwinding):
+                vars(part).clear()
 
     def _open(self, body: Callable[[], Awaitable[Any]]) -> None:
         async def run_body() -> Any:

@@ -119,7 +119,7 @@ class Driver:
         """
         run_id = journal.state.execution_id
         drive = self.drives[run_id] = Drive(journal, self._setting(journal, flow, manner, resources))
-        context = Context(drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.asking.is_replaying))
+        context = Context(drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying))
         return self._carry_out(drive, flow, partial(self._body, flow, context, journal.state.facts.input))
 
     async def _carry_out(self, drive: Drive, flow: Flow[Any, Any], body: Callable[[], Awaitable[Any]]) -> Outcome[Any]:
@@ -164,7 +164,8 @@ class Driver:
         """
         if manner.offer is not None:
             await manner.offer(drive)
-            drive.requests.knock()
+            if not drive.is_over:
+                drive.requests.knock()
             await drive.unpaused.wait()
             if drive.ending == "park":
                 return None

@@ -93,7 +93,7 @@ def _execution_retried(s: ExecutionState, e: Event) -> ExecutionState:
             gates = gates.insert(sequence, start)
     facts = s.facts._replace(generation=p.generation, failure=None, cause=None)
     settled_list: List[Settled] = List(kept)
-    return ExecutionState(s[0], "running", e.sequence, e.at, opened, settled_list, gates, attempts, cuts, facts)
+    return ExecutionState(s[0], "suspended", e.sequence, e.at, opened, settled_list, gates, attempts, cuts, facts)
 
 
 def _is_cut(start: Event, cuts: HashTrieMap[int, Settled]) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count, islice
+from itertools import count
 from typing import Any, Final
 
 import orjson
@@ -39,8 +39,7 @@ BATCH_EVENTS: Final = 512
 """So many events are written though nobody waits for them yet."""
 IDLE_S: Final = 0.002
 """So long the writer lets events gather that nobody waits for."""
-TOGETHER_MIN: Final = 8
-"""So many journals are written together before the rest is left for the next transaction."""
+
 _Park = tuple[Event, ExecutionState, asyncio.Future[bool]]
 """The event that parks, the state after it, and who waits to know whether it was accepted."""
 
@@ -90,11 +89,7 @@ class Writer:
     async def _drain(self) -> None:
         try:
             while self._ready:
-                # Half of those that are ready: while they are on their way to disk, the others are in the loop.
-                count = max(TOGETHER_MIN, (len(self._ready) + 1) // 2)
-                journals = list(islice(self._ready, count))
-                for journal in journals:
-                    del self._ready[journal]
+                journals, self._ready = list(self._ready), {}
                 await self._write(journals)
         finally:
             self._task = None
@@ -195,7 +190,7 @@ class Journal:
             self._acted_on = event.sequence + 1
         self.writer.enqueue(self, 1, len(record.payload))
         if self._on_event is not None:
-            _tell(self._on_event, event)
+            tell(self._on_event, event)
         return event
 
     def _event(self, type_: str, payload: Any, metadata: Mapping[str, Any]) -> Event:
@@ -297,7 +292,7 @@ class Journal:
     def _tell(self, events: Sequence[Event]) -> None:
         for listener in self._listeners:
             for event in events:
-                _tell(listener, event)
+                tell(listener, event)
 
     def lost(self, error: LoomError) -> None:
         """Make *error* final: nothing after the failed write is ever written."""
@@ -332,11 +327,12 @@ class Journal:
         )
 
 
-def _tell(callback: Callable[[Event], None], event: Event) -> None:
+def tell(listener: Callable[..., None], *what: Any) -> None:
+    """Call *listener*, who is arbitrary code and must not be able to stop a run."""
     try:
-        callback(event)
-    except Exception:  # noqa: BLE001  # who listens is arbitrary code, and must not be able to stop a run
-        _log.exception("a listener of %s failed at %s", event.execution_id, event.type)
+        listener(*what)
+    except Exception:  # noqa: BLE001  # see above
+        _log.exception("a listener failed at %s", what)
 
 
 def _resolve(future: asyncio.Future[Any], value: Any) -> None:

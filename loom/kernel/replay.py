@@ -40,8 +40,7 @@ class Recorded:
         self.differences: list[JsonObject] = []
         for settled in reversed(list(state.settled)):
             self._add(settled.start, settled.outcome)
-            if not _is_silent(settled.outcome):
-                self.outcomes.append(settled.outcome)
+            self.outcomes.append(settled.outcome)
         for start in state.open.values():
             self._add(start, None)
         if state.cuts:
@@ -125,10 +124,6 @@ def _is_same_text(start: Event, call: Call) -> bool:
     if start.type != "STEP_STARTED":
         return False
     return orjson.dumps(start.payload.args) == orjson.dumps(call.syscall.asked() or None)
-
-
-def _is_silent(event: Event) -> bool:
-    return event.type == "SCOPE_OPENED" and bool(event.payload.branches)
 
 
 def start_of(event: Event) -> int:

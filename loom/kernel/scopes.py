@@ -53,12 +53,10 @@ class ScopeSyscall:
         )
         event = drive.commit("SCOPE_OPENED", opened)
         drive.started(call, event)
-        self.open_branches(call, drive)
-        if not self.bodies:
-            drive.delivery.put(event)
+        drive.delivery.put(event)
 
     def reopen(self, call: Call, drive: Drive) -> None:
-        """A scope needs nothing at the frontier: its branches were opened when it was matched."""
+        """The opening of a scope is its own outcome: there is nothing to take up."""
 
     def open_branches(self, call: Call, drive: Drive) -> None:
         """Begin as many branches as the limit allows."""
@@ -113,9 +111,12 @@ class ScopeSyscall:
         drive.delivery.stir()
 
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        """Deliver the cut of this scope: unwind every branch that is still open; or that it had no branches."""
+        """Open the branches, in the order of the log like any outcome; or cut those that are open."""
         if event.type == self.starts:
-            drive.hand_over(call, event)
+            call.branch.at = event.at
+            self.open_branches(call, drive)
+            if not self.bodies:
+                drive.hand_over(call, event)
             return
         assert self.failed is not None
         if self.failed[0].path[-1][1] != event.payload.branch:

@@ -26,6 +26,7 @@ class Unwinding:
         self._refusals = 0
         self._exhausted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stray: asyncio.TimerHandle | None = None
+        self._swallowed: list[str] = []
         self._hushed: set[asyncio.Task[Any]] = set()
 
     def refused(self) -> None:
@@ -82,26 +83,29 @@ class Unwinding:
             parents = {branch.parent for branch in branches}
             leaves = [branch for branch in branches if branch not in parents]
             if not await self._end(leaves):
-                return
+                break
         for call in list(drive.delivery.waiting):  # asked by tasks that outlive their branch
             future = drive.delivery.move(call)
             if not future.done():
                 future.set_exception(DriveEnding())
         await asyncio.sleep(0)
+        for where in self._swallowed:
+            _warn_swallowed(where)
 
     async def _end(self, leaves: list[Branch]) -> bool:
-        places = {branch: branch.where() for branch in leaves}
-        tasks = {branch.task: branch for branch in leaves if branch.task is not None}
+        standing = {b.task: b.where() for b in leaves if b.task is not None and not b.task.done()}
         for branch in leaves:
             self.signal(branch, DriveEnding())
-        await asyncio.wait({*tasks, self._exhausted}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        waited = {b.task for b in leaves if b.task is not None} | {self._exhausted}
+        await asyncio.wait(waited, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(0)
-        ended = [task for task in tasks if task.done()]
+        ended = [b.task for b in leaves if b.task is not None and b.task.done()]
         for task in ended:
-            if self._drive.ending == "park" and not task.cancelled() and not is_signal(task.exception()):
-                _warn_swallowed(places[tasks[task]])
+            swallowed = self._drive.ending == "park" and not task.cancelled() and not is_signal(task.exception())
+            if swallowed and task in standing:
+                self._swallowed.append(standing[task])
         if not ended:
-            _warn_swallowed(places[leaves[0]])
+            self._swallowed += list(standing.values())[:1]
         return bool(ended)
 
     def watch_stray(self, root: Branch, after_s: float) -> None:
