@@ -78,6 +78,10 @@ class Step(Generic[P, R]):
     naming: Naming = BY_OCCURRENCE
     description: str = ""
     is_tool: bool = False
+    is_async: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.fn))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the plain function, with a detached context where it takes one."""
@@ -98,10 +102,6 @@ class Step(Generic[P, R]):
         if n < 1:
             raise InvalidDeclaration(f"{self.id}.retried({n}): deliberate retries are counted from 1")
         return replace(self, naming=Naming("retry", str(n)))
-
-    @property
-    def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.fn)
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:

@@ -11,7 +11,6 @@ import asyncio
 import contextvars
 import inspect
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loom import values
@@ -104,6 +103,7 @@ class Call:
     def __init__(self, branch: Branch, syscall: Syscall, id: str, compared: Any) -> None:
         self.branch, self.syscall, self.id, self.compared = branch, syscall, id, compared
         self.ordinal = branch.next_ordinal()
+        self._digest: str | None = None
         self.start: Event | None = None
         self.future: asyncio.Future[Event] | None = None
         self.own = self.settled = False
@@ -111,10 +111,12 @@ class Call:
         self.outcome: Event | None = None
         self.followers: list[asyncio.Future[Event]] = []
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """The digest of what is compared on replay; a replay rarely needs it."""
-        return values.digest(self.compared)
+        if self._digest is None:
+            self._digest = values.digest(self.compared)
+        return self._digest
 
     @property
     def sequence(self) -> int:

@@ -22,7 +22,8 @@ def payload_json(payload: Any) -> Any:
     """Return the JSON object of a fact; fields that are None are left out."""
     if not hasattr(payload, "_fields"):
         return payload
-    return {name: value for name, value in zip(payload._fields, payload, strict=True) if value is not None}
+    whole = dict(zip(payload._fields, payload, strict=True))
+    return {name: value for name, value in whole.items() if value is not None} if None in payload else whole
 
 
 def encode_event(event: EventEnvelope[Any]) -> EventRecord:
@@ -65,6 +66,8 @@ def _unusual(execution_id: ExecutionId, record: EventRecord) -> EventEnvelope[An
         about: Mapping[str, Any] = orjson.loads(record.metadata) if record.metadata else NO_METADATA
     except ValueError as error:
         raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why=str(error)) from error
+    if not isinstance(fields, dict) or not isinstance(about, Mapping):
+        raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why="it holds no JSON object")
     row = EVENTS.get(record.type)
     payload_type: Any = row.payload if row else UserEvent if record.type.startswith(USER_PREFIX) else None
     newer = row is not None and about.get("v", 1) > row.version

@@ -119,7 +119,9 @@ class Driver:
         """
         run_id = journal.state.execution_id
         drive = self.drives[run_id] = Drive(journal, self._setting(journal, flow, manner, resources))
-        context = Context(drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying))
+        context = Context(
+            drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
+        )
         return self._carry_out(drive, flow, partial(self._body, flow, context, journal.state.facts.input))
 
     async def _carry_out(self, drive: Drive, flow: Flow[Any, Any], body: Callable[[], Awaitable[Any]]) -> Outcome[Any]:

@@ -16,6 +16,7 @@ from rpds import HashTrieMap, List
 from loom.core import facts as f
 from loom.core.envelope import EventEnvelope
 from loom.core.state import UNTRIED, Attempts, ExecutionState, RunFacts, Settled
+from loom.kernel.errors import LogCorrupt
 
 Event: TypeAlias = EventEnvelope[Any]
 Handler: TypeAlias = Callable[[ExecutionState, Event], ExecutionState]
@@ -33,11 +34,19 @@ def fold(events: Iterable[Event], state: ExecutionState) -> ExecutionState:
 
 
 def evolve(state: ExecutionState, event: Event) -> ExecutionState:
-    """Return the state once *event* has happened; an unknown type moves the sequence only."""
+    """Return the state once *event* has happened; an unknown type moves the sequence only.
+
+    Raises:
+        LogCorrupt: the event cannot follow what is folded: it settles what was never asked, say.
+    """
     handler = _HANDLERS.get(event.type)
     if handler is None:
         return _user_event(state, event) if event.type.startswith(USER_PREFIX) else _moved(state, event)
-    return handler(state, event)
+    try:
+        return handler(state, event)
+    except (KeyError, StopIteration, TypeError, AttributeError) as error:
+        why = f"{event.type} does not fit what came before it ({type(error).__name__}: {error})"
+        raise LogCorrupt(execution_id=event.execution_id, sequence=event.sequence, why=why) from error
 
 
 def _moved(s: ExecutionState, e: Event) -> ExecutionState:
