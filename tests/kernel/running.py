@@ -68,6 +68,10 @@ class AppendsAreCounted(MemoryStorage):
         return await super().append(batch)
 
 
+class Damaged(MemoryStorage):
+    """A store whose log a test has spoiled: the laws of a log do not hold in it."""
+
+
 def incarnation_of(storage: MemoryStorage, run: str = RUN) -> Incarnation:
     """Return the life of *run*."""
     return storage._logs[ExecutionId(run)].incarnation

@@ -255,7 +255,6 @@ async def test_derived_values_are_the_same_again_and_an_added_draw_moves_no_othe
 
 @pytest.mark.parametrize("turns", [1, 30, 62, 63, 64, 65, 66, 67, 70, 128, 129, 130])
 @pytest.mark.parametrize("then", ["a step", "an error"])
-@pytest.mark.filterwarnings("default::loom.core.errors.SuspensionSwallowed")
 async def test_a_branch_busy_with_plain_waiting_may_move_at_any_turn_of_a_park(turns: int, then: str) -> None:
     @loom.flow
     async def flow(ctx: loom.Context) -> list[Any]:

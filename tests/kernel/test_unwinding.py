@@ -458,7 +458,6 @@ async def ends_by_itself(ctx: loom.Context, turns: int) -> None:
         await ctx.parallel(asks, busy)
 
 
-@pytest.mark.xfail(reason="a branch that ends in the turn of the park is taken for one that swallowed", strict=True)
 async def test_a_branch_that_ended_by_itself_has_swallowed_nothing() -> None:
     for turns in range(60, 75):
         await runtime(ends_by_itself).start(ends_by_itself, turns, id=RUN)

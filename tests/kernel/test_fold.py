@@ -1,0 +1,207 @@
+"""The fold, row by row: what a fact means, and that nothing else moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loom.core import facts as f
+from loom.core.envelope import EventEnvelope
+from loom.core.ids import ExecutionId
+from loom.core.state import ExecutionState, empty_state
+from loom.kernel.fold import EVENTS, evolve, fold
+
+RUN = ExecutionId("run-1")
+FAILURE = {"type": "ValueError", "message": "no"}
+
+
+def log(*facts: tuple[str, Any], after: int = 0) -> list[EventEnvelope[Any]]:
+    """Return events of the given types and payloads, from sequence *after* on."""
+    return [EventEnvelope(RUN, after + i, type_, 1000 + after + i, fact) for i, (type_, fact) in enumerate(facts)]
+
+
+STARTED = ("EXECUTION_STARTED", f.ExecutionStarted("flow", "print", "seed", {"identity": 1}, input=[1]))
+STEP = ("STEP_STARTED", f.StepStarted("a", 0, "d"))
+ONCE = ("STEP_STARTED", f.StepStarted("pay", 0, "d", once=True))
+GATE = ("GATE_OPENED", f.GateOpened("g", 1, "d", "g"))
+SCOPE = ("SCOPE_OPENED", f.ScopeOpened("parallel", 0, "d", "parallel", 2))
+INSIDE = ("GATE_OPENED", f.GateOpened("parallel/0/g", 0, "d", "g"))
+OPENED = log(STARTED, STEP, GATE)
+
+
+def state_after(*facts: tuple[str, Any]) -> ExecutionState:
+    return fold(log(*facts), empty_state(RUN))
+
+
+def summary(state: ExecutionState) -> dict[str, Any]:
+    return {
+        "status": state.status,
+        "open": sorted(state.open),
+        "settled": [(x.start.sequence, x.outcome.sequence) for x in state.settled],
+        "gates": sorted(state.gates),
+        "cuts": sorted(state.cuts),
+    }
+
+
+ROWS: list[tuple[str, Sequence[tuple[str, Any]], tuple[str, Any], dict[str, Any]]] = [
+    ("started", [], STARTED, {"status": "running"}),
+    ("step", [STARTED], STEP, {"open": [1]}),
+    ("completed step", [STARTED, STEP], ("STEP_COMPLETED", f.StepCompleted(1, 5)), {"open": [], "settled": [(1, 2)]}),
+    ("failed step", [STARTED, STEP], ("STEP_FAILED", f.StepFailed(1, FAILURE, 1)), {"open": [], "settled": [(1, 2)]}),
+    ("failed attempt", [STARTED, STEP], ("STEP_ATTEMPT_FAILED", f.StepAttemptFailed(1, 1, FAILURE, 9)), {}),
+    ("attempt", [STARTED, ONCE], ("STEP_ATTEMPTED", f.StepAttempted(1, 2)), {}),
+    ("in doubt", [STARTED, ONCE], ("EFFECT_INDOUBT", f.EffectIndoubt(1, "lost")), {"gates": [1]}),
+    (
+        "resolved as done",
+        [STARTED, ONCE, ("EFFECT_INDOUBT", f.EffectIndoubt(1, "lost"))],
+        ("EFFECT_RESOLVED", f.EffectResolved(1, "done", 3)),
+        {"gates": [], "open": [], "settled": [(1, 3)]},
+    ),
+    (
+        "resolved to retry",
+        [STARTED, ONCE, ("EFFECT_INDOUBT", f.EffectIndoubt(1, "lost"))],
+        ("EFFECT_RESOLVED", f.EffectResolved(1, "retry")),
+        {"gates": []},
+    ),
+    ("gate", [STARTED], GATE, {"open": [1], "gates": [1]}),
+    (
+        "answered",
+        [STARTED, GATE],
+        ("GATE_ANSWERED", f.GateAnswered(1, "yes")),
+        {"open": [], "gates": [], "settled": [(1, 2)]},
+    ),
+    (
+        "timed out",
+        [STARTED, GATE],
+        ("GATE_TIMED_OUT", f.GateTimedOut(1)),
+        {"open": [], "gates": [], "settled": [(1, 2)]},
+    ),
+    ("timer", [STARTED], ("TIMER_SET", f.TimerSet("t", 0, "d", 9)), {"open": [1]}),
+    (
+        "fired",
+        [STARTED, ("TIMER_SET", f.TimerSet("t", 0, "d", 9))],
+        ("TIMER_FIRED", f.TimerFired(1)),
+        {"open": [], "settled": [(1, 2)]},
+    ),
+    ("scope", [STARTED], SCOPE, {"settled": [(1, 1)]}),
+    ("cut", [STARTED, SCOPE, INSIDE], ("SCOPE_CUT", f.ScopeCut(1, "1")), {"gates": [], "cuts": [1]}),
+    ("decision", [STARTED], ("DECISION_RECORDED", f.DecisionRecorded("d", 0, "d", 1)), {"settled": [(1, 1)]}),
+    ("stream", [STARTED], ("STREAM_SETTLED", f.StreamSettled("s", 0, "d", [1])), {"settled": [(1, 1)]}),
+    ("own event", [STARTED], ("user.made", f.UserEvent("made", 0, "d")), {"settled": [(1, 1)]}),
+    ("suspended", [STARTED, GATE], ("EXECUTION_SUSPENDED", f.ExecutionSuspended(7)), {"status": "suspended"}),
+    (
+        "suspended in doubt",
+        [STARTED, ONCE, ("EFFECT_INDOUBT", f.EffectIndoubt(1, "lost"))],
+        ("EXECUTION_SUSPENDED", f.ExecutionSuspended()),
+        {"status": "in_doubt"},
+    ),
+    (
+        "resumed",
+        [STARTED, GATE, ("EXECUTION_SUSPENDED", f.ExecutionSuspended(7))],
+        ("EXECUTION_RESUMED", f.ExecutionResumed()),
+        {"status": "running"},
+    ),
+    (
+        "completed",
+        [STARTED, GATE],
+        ("EXECUTION_COMPLETED", f.ExecutionCompleted(1)),
+        {"status": "completed", "gates": []},
+    ),
+    ("failed", [STARTED, GATE], ("EXECUTION_FAILED", f.ExecutionFailed(FAILURE)), {"status": "failed", "gates": []}),
+    ("migrated", [STARTED], ("EXECUTION_MIGRATED", f.ExecutionMigrated("a", "b", [])), {}),
+    ("diverged", [STARTED], ("EXECUTION_DIVERGED", f.ExecutionDiverged({"x": 1})), {"status": "diverged"}),
+    ("dropped", [STARTED], ("REQUEST_DROPPED", f.RequestDropped("answer", "k", "late")), {}),
+    (
+        "retried",
+        [
+            STARTED,
+            STEP,
+            ("STEP_FAILED", f.StepFailed(1, FAILURE, 1)),
+            GATE,
+            ("EXECUTION_FAILED", f.ExecutionFailed(FAILURE, 1)),
+        ],
+        ("EXECUTION_RETRIED", f.ExecutionRetried(1, [3], [1], [])),
+        {"status": "suspended", "open": [1], "settled": [], "gates": []},
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "fact", "changes"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_a_fact_changes_what_its_row_says_and_nothing_else(
+    before: Sequence[tuple[str, Any]], fact: tuple[str, Any], changes: dict[str, Any]
+) -> None:
+    old = state_after(*before)
+    kept = summary(old)
+    [event] = log(fact, after=len(before))
+
+    new = evolve(old, event)
+
+    assert summary(new) == kept | changes
+    assert (new.sequence, new.at) == (event.sequence, event.at)
+    assert summary(old) == kept, "the argument is never changed"
+
+
+@pytest.mark.proves("KER-03")
+def test_every_type_of_the_table_has_a_row_here() -> None:
+    assert {fact[0] for _, _, fact, _ in ROWS} - {"user.made"} == set(EVENTS)
+
+
+def test_only_a_retry_may_follow_the_end() -> None:
+    assert [row.name for row in EVENTS.values() if row.after_end] == ["EXECUTION_RETRIED"]
+
+
+@pytest.mark.parametrize("type_", ["SOMETHING_NEW", "STEP_COMPLETED2", ""])
+def test_an_unknown_type_moves_the_sequence_only(type_: str) -> None:
+    old = fold(OPENED, empty_state(RUN))
+
+    new = evolve(old, EventEnvelope(RUN, 3, type_, 5000, {"any": "thing"}))
+
+    assert summary(new) == summary(old)
+    assert (new.sequence, new.at) == (3, 5000)
+
+
+@pytest.mark.proves("KER-10")
+def test_what_a_fact_does_not_touch_is_shared_with_the_state_before() -> None:
+    old = fold(OPENED, empty_state(RUN))
+
+    new = evolve(old, log(("STEP_COMPLETED", f.StepCompleted(1, 5)), after=3)[0])
+
+    assert new.facts is old.facts
+    assert new.gates is old.gates
+    assert next(iter(new.open.values())) is old.open[2]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[EventEnvelope[Any]]:
+    """Any log whose outcomes settle what is open."""
+    facts: list[tuple[str, Any]] = [STARTED]
+    for i in range(draw(st.integers(0, 25))):
+        state = state_after(*facts)
+        steps = [s for s, start in state.open.items() if start.type == "STEP_STARTED"]
+        gates = [s for s, start in state.open.items() if start.type == "GATE_OPENED"]
+        moves: list[tuple[str, Any]] = [
+            ("STEP_STARTED", f.StepStarted(f"s{i}", i, "d")),
+            ("GATE_OPENED", f.GateOpened(f"g{i}", i, "d", "g")),
+            ("DECISION_RECORDED", f.DecisionRecorded(f"d{i}", i, "d", i)),
+            ("EXECUTION_SUSPENDED", f.ExecutionSuspended()),
+            ("EXECUTION_RESUMED", f.ExecutionResumed()),
+        ]
+        moves += [("STEP_COMPLETED", f.StepCompleted(s, i)) for s in steps]
+        moves += [("STEP_ATTEMPT_FAILED", f.StepAttemptFailed(s, 1, FAILURE, i)) for s in steps]
+        moves += [("GATE_ANSWERED", f.GateAnswered(s, i)) for s in gates]
+        facts.append(draw(st.sampled_from(moves)))
+    return log(*facts)
+
+
+@pytest.mark.proves("PRN-02", "KER-09")
+@given(logs())
+def test_folding_in_two_pieces_is_folding_at_once_at_every_border(events: list[EventEnvelope[Any]]) -> None:
+    whole = fold(events, empty_state(RUN))
+
+    for border in range(len(events) + 1):
+        prefix = fold(events[:border], empty_state(RUN))
+        assert fold(events[border:], prefix) == whole

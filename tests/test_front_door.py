@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import loom
+
+GOLDEN = [
+    "Choice",
+    "Context",
+    "DecisionFailed",
+    "EffectContext",
+    "EventEnvelope",
+    "ExecutionState",
+    "FailureRecord",
+    "Flow",
+    "GateTimedOut",
+    "LoomApp",
+    "LoomError",
+    "MemoryStorage",
+    "Outcome",
+    "Retry",
+    "Step",
+    "StepContext",
+    "StepFailed",
+    "TypedFailure",
+    "WorkflowRuntime",
+    "define_config",
+    "fail",
+    "flow",
+    "sqlite_storage",
+    "step",
+    "tool",
+]
+"""What an app may import. A name leaves this list only with a new major version."""
+
+
+@pytest.mark.proves("COM-06")
+def test_the_front_door_has_these_names_and_no_others() -> None:
+    assert sorted(loom.__all__) == sorted(GOLDEN)
+    assert dir(loom) == sorted(GOLDEN)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_each_name_can_be_imported_and_says_what_it_is(name: str) -> None:
+    thing = getattr(loom, name)
+
+    assert thing.__doc__, name
+
+
+def test_another_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'workflow'"):
+        loom.workflow  # noqa: B018  # what is refused
+
+
+OPENS_NOTHING = """
+import sys, threading, loom
+before = set(sys.modules)
+loom.flow, loom.step, loom.Retry
+heavy = {"aiosqlite", "sqlite3", "pydantic", "typer", "rich", "loom_cli"} & set(sys.modules)
+print(len(before & {"loom.kernel.runtime", "loom.plugins.sqlite"}), threading.active_count(), sorted(heavy))
+"""
+
+
+@pytest.mark.proves("KER-01")
+def test_importing_it_loads_little_and_opens_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", OPENS_NOTHING], capture_output=True, text=True, timeout=20, check=True)
+
+    assert done.stdout == "0 1 []\n"

@@ -1,0 +1,134 @@
+"""The public API as authors use it, for the type checker alone: nothing here is run but the imports.
+
+What must not type-check carries the error it must have; an ignore that is not needed is itself an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, assert_type
+
+from pydantic import BaseModel
+
+import loom
+
+
+class Claim(BaseModel):
+    """An input."""
+
+    amount: int
+
+
+class Approval(BaseModel):
+    """An answer."""
+
+    approved: bool
+
+
+@loom.step
+async def assess(claim: Claim, strict: bool = False) -> float:
+    return float(claim.amount)
+
+
+@loom.step(retry=loom.Retry(attempts=3), timeout=timedelta(seconds=5), idempotent=False)
+async def pay(step: loom.StepContext, claim: Claim) -> str:
+    return step.idempotency_key
+
+
+@loom.step
+def total(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+@loom.tool(description="Look a name up")
+async def look_up(name: str) -> dict[str, int]:
+    return {name: 1}
+
+
+def helper(a: int, b: str = "") -> bytes:
+    return b"" if a else b.encode()
+
+
+async def async_helper(a: int) -> list[str]:
+    return [str(a)]
+
+
+@loom.flow
+async def refund(ctx: loom.Context, claim: Claim) -> str:
+    assert_type(await ctx.run(assess, claim), float)
+    assert_type(await ctx.run(assess, claim, strict=True), float)
+    assert_type(await ctx.run(pay, claim), str)
+    assert_type(await ctx.run(total, [1]), int)
+    assert_type(await ctx.run(assess.keyed("a"), claim), float)
+    assert_type(await ctx.run(assess.named("a"), claim), float)
+    assert_type(await ctx.run(assess.retried(1), claim), float)
+    assert_type(await ctx.run("label", helper, 1, b="x"), bytes)
+    assert_type(await ctx.run("label", async_helper, 1), list[str])
+    assert_type(await ctx.suspend("approve", expects=Approval), Approval)
+    assert_type(await ctx.suspend("approve"), Any)
+    assert_type(await ctx.sleep(timedelta(days=1)), None)
+    assert_type(await ctx.emit("made", claim), None)
+    return await ctx.run(pay, claim)
+
+
+async def one(ctx: loom.Context) -> int:
+    return 1
+
+
+async def two(ctx: loom.Context) -> str:
+    return "2"
+
+
+async def each(ctx: loom.Context, item: int) -> bytes:
+    return bytes(item)
+
+
+@loom.flow
+async def scopes(ctx: loom.Context) -> None:
+    assert_type(await ctx.parallel(one, two), tuple[int, str])
+    assert_type(await ctx.parallel(one, two, one), tuple[int, str, int])
+    assert_type(await ctx.parallel({"a": one, "b": one}), dict[str, int])
+    assert_type(await ctx.parallel(*[one]), tuple[int, ...])
+    assert_type(await ctx.map(each, range(3), limit=2), list[bytes])
+    assert_type(await ctx.map(total, [[1], [2]]), list[int])
+    assert_type(await asyncio.gather(ctx.run(total, [1]), ctx.run(look_up, "a")), tuple[int, dict[str, int]])
+
+
+async def verbs() -> None:
+    app = loom.define_config(flows=[refund, scopes], steps=[look_up], storage=loom.MemoryStorage())
+    outcome = await app.runtime.start(refund, Claim(amount=1), id="run-1")
+    assert_type(outcome, loom.Outcome[str])
+    assert_type(outcome.value, str | None)
+    assert_type(outcome.result(), str)
+    assert_type(await app.runtime.start("refund", {"amount": 1}), loom.Outcome[Any])
+    assert_type(await app.runtime.load_state("run-1"), loom.ExecutionState)
+    assert_type(await app.runtime.events("run-1"), list[loom.EventEnvelope[Any]])
+
+
+async def refused(ctx: loom.Context, claim: Claim) -> None:
+    await ctx.run(assess, "no claim")  # type: ignore[call-overload]
+    await ctx.run(assess)  # type: ignore[call-overload]
+    await ctx.run(assess, claim, lax=True)  # type: ignore[call-arg]
+    await ctx.run(pay, loom.StepContext.detached(), claim)  # type: ignore[call-overload]
+    await ctx.run("label", helper, "no int")  # type: ignore[call-overload]
+    await ctx.map(each, ["no int"])  # type: ignore[arg-type]
+    ctx.run(total, [1])  # type: ignore[unused-coroutine]
+    loom.step(retries=3)  # type: ignore[call-overload]
+    loom.Retry(3)  # type: ignore[call-arg]
+    result: int = await ctx.run(assess, claim)  # type: ignore[call-overload]
+    print(result)  # noqa: T201  # it has to be used
+
+
+def refused_declarations() -> None:
+    @loom.flow  # type: ignore[arg-type]
+    def not_async(ctx: loom.Context) -> int:
+        return 1
+
+    @loom.flow  # type: ignore[arg-type]
+    async def without_a_context(claim: Claim) -> int:
+        return 1
+
+
+def test_the_declarations_above_hold() -> None:
+    assert (refund.id, scopes.id) == ("refund", "scopes")
