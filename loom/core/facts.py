@@ -23,6 +23,7 @@ class ExecutionStarted(NamedTuple):
     rules: JsonObject
     version: str = "1"
     input: Any = None
+    defaulted: bool | None = None
     attributes: JsonObject | None = None
 
 

@@ -67,6 +67,11 @@ def path_text(path: tuple[tuple[str, str], ...]) -> str:
     return "".join(f"{scope}/{escape(branch)}/" for scope, branch in path)
 
 
+def scope_of(text: str) -> str:
+    """Return the path text of the branch in which the syscall with the id *text* was asked."""
+    return text[: text.rfind("/") + 1] if "/" in text else ""
+
+
 def parse(text: str) -> Identity:
     """Return the identity that *text* is the text form of."""
     *above, last = text.split("/")

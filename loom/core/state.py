@@ -51,6 +51,7 @@ class RunFacts(NamedTuple):
     seed: str = ""
     rules: Mapping[str, Any] = {}
     input: Any = None
+    defaulted: bool | None = None
     attributes: Mapping[str, Any] = {}
     principal: str | None = None
     started_at: int = 0

@@ -46,10 +46,6 @@ class Syscall(Protocol):
         """Take it up again: its start is on the log, its outcome is not."""
         ...
 
-    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        """Let the outcome *event* reach the body."""
-        ...
-
     def revive(self, call: Call, event: Event) -> Any:
         """Return the value that *event* gives the body, or raise the failure it records."""
         ...

@@ -57,6 +57,7 @@ class Setting:
     same_code: bool
     encode_result: Callable[[Any], Any]
     principal: str | None = None
+    is_start: bool = False
     linger_ms: int = 10_000
     before_going_on: Callable[[Drive], Awaitable[None]] | None = None
 
@@ -76,8 +77,7 @@ class Drive:
         self.flights, self.timers = Flights(self._landing_failed), Timers(self.around.clock)
         self.unwinding = Unwinding(self)
         self.requests = Requests(self, self.around.storage)
-        runs_again = journal.state.length > 1
-        recorded = Recorded(journal.state, code_changed=not setting.same_code) if runs_again else None
+        recorded = None if setting.is_start else Recorded(journal.state, code_changed=not setting.same_code)
         self.asking = Asking(self, recorded)
         if recorded is not None:
             self.delivery.queue = recorded.outcomes
@@ -195,7 +195,10 @@ class Drive:
 
     def _deliver(self, call: Call, event: Event) -> None:
         self.delivery.queue.popleft()
-        call.syscall.deliver(call, event, self)
+        if isinstance(call.syscall, ScopeSyscall):
+            call.syscall.deliver(call, event, self)
+        else:
+            self.hand_over(call, event)
 
     def _deliver_to_nobody(self) -> None:
         self.delivery.queue.popleft()

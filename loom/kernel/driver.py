@@ -22,7 +22,7 @@ from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.logs import FlowLog
 from loom.core.missing import MISSING
-from loom.core.state import ExecutionState
+from loom.core.state import ExecutionState, RunFacts
 from loom.core.step import Step
 from loom.fingerprint import fingerprint, same
 from loom.kernel.context import Context
@@ -37,11 +37,12 @@ Event = EventEnvelope[Any]
 
 
 class Manner(NamedTuple):
-    """How one verb wants a run driven: for whom, lingering how long, and with what request to make at the frontier."""
+    """How one verb wants a run driven: for whom, lingering how long, with what request to make at the frontier."""
 
     principal: str | None
     linger_s: float
     offer: Callable[[Drive], Awaitable[None]] | None = None
+    is_start: bool = False
 
 
 class Ask(NamedTuple):
@@ -122,7 +123,7 @@ class Driver:
         context = Context(
             drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
         )
-        return self._carry_out(drive, flow, partial(self._body, flow, context, journal.state.facts.input))
+        return self._carry_out(drive, flow, partial(self._body, flow, context, journal.state.facts))
 
     async def _carry_out(self, drive: Drive, flow: Flow[Any, Any], body: Callable[[], Awaitable[Any]]) -> Outcome[Any]:
         try:
@@ -144,14 +145,15 @@ class Driver:
             same_code=same(journal.state.facts.fingerprint, present),
             encode_result=values.codec_for(self.hints_of(flow)[1], "result").encode,
             principal=manner.principal,
+            is_start=manner.is_start,
             linger_ms=round(manner.linger_s * 1000),
             before_going_on=manner.offer,
         )
 
-    def _body(self, flow: Flow[Any, Any], context: Context, encoded: Any) -> Awaitable[Any]:
-        if not flow.takes_input or (encoded is None and not flow.input_required):
+    def _body(self, flow: Flow[Any, Any], context: Context, facts: RunFacts) -> Awaitable[Any]:
+        if not flow.takes_input or facts.defaulted:
             return flow.fn(context)
-        return flow.fn(context, values.decode(encoded, self.hints_of(flow)[0]))
+        return flow.fn(context, values.decode(facts.input, self.hints_of(flow)[0]))
 
     async def _park_diverged(self, journal: Journal, divergence: ReplayDivergence) -> None:
         """Record both sides, unless the run stands recorded as diverged just so already."""

@@ -60,8 +60,8 @@ def _facts(s: ExecutionState, e: Event, status: Any, **changes: Any) -> Executio
 def _execution_started(s: ExecutionState, e: Event) -> ExecutionState:
     p: f.ExecutionStarted = e.payload
     principal = e.metadata.get("principal")
-    known = {"rules": p.rules, "input": p.input, "attributes": p.attributes or {}, "principal": principal}
-    facts = RunFacts(p.flow, p.version, p.fingerprint, p.seed, started_at=e.at, drives=1, **known)
+    known = {"rules": p.rules, "input": p.input, "defaulted": p.defaulted, "attributes": p.attributes or {}}
+    facts = RunFacts(p.flow, p.version, p.fingerprint, p.seed, principal=principal, started_at=e.at, drives=1, **known)
     return s._replace(execution_id=e.execution_id, status="running", sequence=e.sequence, at=e.at, facts=facts)
 
 

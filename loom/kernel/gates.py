@@ -59,9 +59,6 @@ class GateSyscall:
         value = values.parse(body.get("answer"), self.expects)
         return f.GateAnswered(call.sequence, self.codec.encode(value))
 
-    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        drive.hand_over(call, event)
-
     def revive(self, call: Call, event: Event) -> Any:
         if event.type == "GATE_TIMED_OUT":
             raise GateTimedOut(gate=call.id)
@@ -90,9 +87,6 @@ class TimerSyscall:
         assert call.start is not None
         due_at = call.start.payload.due_at
         drive.wake_at(due_at, call, lambda: drive.commit("TIMER_FIRED", f.TimerFired(call.sequence)))
-
-    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        drive.hand_over(call, event)
 
     def revive(self, call: Call, event: Event) -> None:
         return None

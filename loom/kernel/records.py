@@ -72,9 +72,6 @@ class DecisionSyscall:
         about = {"candidates": self.candidates, "failure": failure, **(result or {})}
         return f.DecisionRecorded(call.id, call.ordinal, call.digest, **about)
 
-    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        drive.hand_over(call, event)
-
     def revive(self, call: Call, event: Event) -> Any:
         if event.payload.failure is not None:
             raise DecisionFailed(decision=call.id, record=failure_from(event.payload.failure))
@@ -110,9 +107,6 @@ class StreamSyscall:
     def _fact(self, call: Call, chunks: list[Any] | None, failure: JsonObject | None) -> f.StreamSettled:
         return f.StreamSettled(call.id, call.ordinal, call.digest, chunks, failure)
 
-    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        drive.hand_over(call, event)
-
     def revive(self, call: Call, event: Event) -> Any:
         if event.payload.failure is not None:
             raise DecisionFailed(decision=call.id, record=failure_from(event.payload.failure))
@@ -140,9 +134,6 @@ class EmitSyscall:
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """It is on the log or was never made."""
-
-    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        drive.hand_over(call, event)
 
     def revive(self, call: Call, event: Event) -> None:
         return None

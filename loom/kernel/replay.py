@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from loom.core.identity import scope_of
 from loom.core.json import JsonObject
 from loom.core.state import ExecutionState
 from loom.kernel.calls import Call, Event, recorded_side
@@ -49,8 +50,7 @@ class Recorded:
 
     def _add(self, start: Event, outcome: Event | None) -> None:
         payload = start.payload
-        text = payload.id
-        scope = text[: text.rfind("/") + 1] if "/" in text else ""
+        scope = scope_of(payload.id)
         places = self._places.get(scope)
         if places is None:
             places = self._places[scope] = {}
@@ -107,11 +107,10 @@ class Recorded:
         if not left:
             return None
         first = min(left, key=lambda start: start.sequence)
-        scope = first.payload.id[: first.payload.id.rfind("/") + 1]
         likely = "The flow no longer asks for it"
         return ReplayDivergence(
             execution_id=self._execution_id,
-            scope=scope,
+            scope=scope_of(first.payload.id),
             ordinal=first.payload.ordinal,
             recorded=recorded_side(first),
             asked=None,

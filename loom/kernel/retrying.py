@@ -6,6 +6,7 @@ from typing import Any
 
 from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionRetried
+from loom.core.identity import scope_of
 from loom.core.state import ExecutionState
 from loom.kernel.errors import ExecutionNotFailed
 
@@ -32,7 +33,7 @@ def retried(state: ExecutionState) -> ExecutionRetried:
     void = [
         sequence
         for sequence, start in starts.items()
-        if (limit := limits.get(scope_of(start))) is not None and start.payload.ordinal > limit
+        if (limit := limits.get(scope_of(start.payload.id))) is not None and start.payload.ordinal > limit
     ]
     reopened = [cause.sequence] if cause.type == "STEP_STARTED" else []
     if not reopened and cause.type != "SCOPE_OPENED":
@@ -47,19 +48,13 @@ def retried(state: ExecutionState) -> ExecutionRetried:
     return ExecutionRetried(generation, sorted(void), reopened, sorted(cuts))
 
 
-def scope_of(start: EventEnvelope[Any]) -> str:
-    """Return the path text of the branch that asked *start*."""
-    text: str = start.payload.id
-    return text[: text.rfind("/") + 1]
-
-
 def _limits(cause: EventEnvelope[Any], starts: list[EventEnvelope[Any]]) -> dict[str, int]:
     """Return, for the scope of *cause* and each above it, the ordinal after which everything is void."""
     by_id = {start.payload.id: start for start in starts}
     limits: dict[str, int] = {}
     now: EventEnvelope[Any] | None = cause
     while now is not None:
-        scope = scope_of(now)
+        scope = scope_of(now.payload.id)
         limits[scope] = now.payload.ordinal
         now = by_id.get(scope.rstrip("/").rpartition("/")[0]) if scope else None
     return limits

@@ -28,7 +28,7 @@ from loom.kernel.codec import decode_events, refuse_newer
 from loom.kernel.driver import Ask, Driver, Manner
 from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, ExecutionTerminated, SequenceConflict
-from loom.kernel.fold import RULES, evolve, fold
+from loom.kernel.fold import RULES, fold
 from loom.kernel.outcome import Outcome
 from loom.kernel.reading import read_log
 from loom.kernel.retrying import retried
@@ -132,7 +132,7 @@ class WorkflowRuntime:
                 raise ExecutionAlreadyExists(execution_id=run_id) from conflict
         if started is not None:
             started(run_id)
-        manner = Manner(principal, options.get("linger_s", LINGER_S))
+        manner = Manner(principal, options.get("linger_s", LINGER_S), is_start=True)
         return await self._driver.take_up(journal, found, manner, resources)
 
     async def resume(
@@ -299,6 +299,7 @@ class WorkflowRuntime:
             seed=self._driver.token(16),
             rules=dict(RULES),
             input=self._encoded_input(flow, input),
+            defaulted=True if input is MISSING and flow.takes_input else None,
             attributes=dict(attributes) if attributes else None,
         )
 
@@ -338,8 +339,8 @@ class WorkflowRuntime:
         feed = self.storage.subscribe(run_id)
         try:
             async for record in feed:
-                for event in decode_events(run_id, [record]):
-                    state = evolve(state, event)
+                refuse_newer(events := decode_events(run_id, [record]))
+                state = fold(events, state)
                 if until(state) and state.length >= await self._length(run_id):
                     return self._driver.outcome(state, self.flows.get(state.facts.flow))
         finally:

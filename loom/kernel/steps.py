@@ -135,9 +135,6 @@ class StepSyscall:
             self._after_rest(call, drive, due_at, attempt + 1)
             drive.delivery.stir()
 
-    def deliver(self, call: Call, event: Event, drive: Drive) -> None:
-        drive.hand_over(call, event)
-
     def revive(self, call: Call, event: Event) -> Any:
         payload = event.payload
         if event.type == "STEP_COMPLETED":
