@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +18,15 @@ from loom.kernel.fold import EVENTS, evolve, fold
 from loom.spi.event_store import EventRecord
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import Damaged
+
+
+@pytest.fixture
+def asyncio_is_quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Hold that asyncio has nothing to complain of: no exception that nobody retrieved, no task left pending."""
+    with caplog.at_level(logging.WARNING, "asyncio"):
+        yield
+        gc.collect()
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
 
 @pytest.fixture(autouse=True)

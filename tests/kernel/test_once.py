@@ -174,3 +174,27 @@ async def test_a_failing_sibling_waits_for_an_effect_that_is_not_idempotent() ->
     assert outcome.value == "caught"
     assert "STEP_COMPLETED" in await kinds(over)
     assert world.ran == ["paid"]
+
+
+@pytest.mark.xfail(reason="what a retry makes void is paid again, under another key", strict=True)
+@pytest.mark.parametrize("how", ["ok", "slow"])
+async def test_a_retry_of_the_run_never_pays_again_without_a_verdict(how: str) -> None:
+    broken = [True]
+
+    def breaks() -> str:
+        if broken:
+            raise ConnectionError
+        return "mended"
+
+    @loom.flow
+    async def flow(ctx: loom.Context) -> list[str]:
+        return list(await asyncio.gather(ctx.run("breaks", breaks), ctx.run(pay, how)))
+
+    over = runtime(flow)
+    outcome = await over.start(flow, id=RUN)
+    broken.clear()
+    if outcome.status == "failed":
+        outcome = await over.retry(RUN)
+
+    assert outcome.status == ("completed" if how == "ok" else "in_doubt")
+    assert len(world.ran) == 1
