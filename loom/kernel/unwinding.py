@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import types
 import warnings
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from loom.core.errors import NoSyscallInSight, SuspensionSwallowed
@@ -42,13 +44,14 @@ class Unwinding:
 
     async def never(self) -> None:
         """Wait for ever: a body that was refused too often is abandoned where it next waits."""
-        task = asyncio.current_task()
+        task = asyncio.current_task() if asyncio._get_running_loop() is not None else None  # noqa: SLF001  # never raises
         if task is not None:
             # Else the end of the loop would wait for a task that swallows its cancellation, too.
             asyncio.tasks._unregister_task(task)  # noqa: SLF001  # documented for whoever takes over a task's life
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # it is destroyed pending
-        forever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        await forever
+            forever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            await forever
+        await _give_way()  # the coroutine is being collected, outside any loop: this ends that
 
     def hush(self, task: asyncio.Task[Any] | None) -> None:
         """Keep asyncio from complaining about a signal that ended a task of the author's."""
@@ -114,6 +117,11 @@ class Unwinding:
             where = root.where()
             loop = asyncio.get_running_loop()
             self._stray = loop.call_later(after_s, _warn_stray, where, after_s)
+
+
+@types.coroutine
+def _give_way() -> Generator[None, None, None]:
+    yield
 
 
 def _warn_swallowed(where: str) -> None:
