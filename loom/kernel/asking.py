@@ -60,16 +60,7 @@ class Asking:
             self.begin(call)
         elif (event := self._replayed(call, self.recorded)) is not None:
             return self._revived(call, event)
-        task = asyncio.current_task()
-        own = task is branch.task
-        if not own:
-            drive.unwinding.hush(task)
-        future = delivery.stand(call, own)
-        try:
-            event = await future
-        except asyncio.CancelledError:
-            raise self._cancelled(call) from None
-        return self._revived(call, event)
+        return self._revived(call, await self._stand(call))
 
     def _replayed(self, call: Call, recorded: Recorded) -> Event | None:
         """Return the outcome of *call* when it is the next of the log and only its branch can see it come."""
@@ -105,11 +96,22 @@ class Asking:
         """Return the outcome of *first* once more: the contract of a name (spec 4.3.1)."""
         self.enter(first.branch)
         if first.outcome is None:
-            follower: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+            follower = Call(first.branch, first.syscall, first.id, first.compared, ordinal=first.ordinal)
             first.followers.append(follower)
-            event = await follower
-            return self._revived(first, event)
+            return self._revived(first, await self._stand(follower))
         return self._revived(first, first.outcome)
+
+    async def _stand(self, call: Call) -> Event:
+        task = asyncio.current_task()
+        own = task is call.branch.task
+        if not own:
+            self._drive.unwinding.hush(task)
+        future = self._drive.delivery.stand(call, own)
+        try:
+            event: Event = await future
+        except asyncio.CancelledError:
+            raise self._cancelled(call) from None
+        return event
 
     def settle(self, call: Call, event: Event) -> Event:
         """*event* is the outcome of *call*."""
@@ -117,9 +119,15 @@ class Asking:
         call.branch.at = event.at
         self._drive.delivery.calls.pop(start_of(event), None)
         for follower in call.followers:
-            if not follower.done():
-                follower.set_result(event)
+            self.pass_on(follower, event)
         return event
+
+    def pass_on(self, call: Call, event: Event) -> None:
+        """Let *event* be what *call* waits for, if it still waits."""
+        if call.future is not None:
+            future = self._drive.delivery.move(call)
+            if not future.done():
+                future.set_result(event)
 
     async def _refuse(self, branch: Branch) -> None:
         self._drive.unwinding.hush(asyncio.current_task() if asyncio.current_task() is not branch.task else None)
@@ -167,6 +175,8 @@ class Asking:
             _ = drive.delivery.move(call)
         if drive.ending is None and call.branch.cut:
             return BranchCut()
+        if drive.ending is None and drive.is_cutting:  # a task that a branch which is cut waited for, with others
+            return asyncio.CancelledError()
         drive.stop(UnrecordedCancellation(syscall=call.id, where=call.branch.where()))
         return DriveEnding()
 

@@ -66,7 +66,7 @@ def _unusual(execution_id: ExecutionId, record: EventRecord) -> EventEnvelope[An
         about: Mapping[str, Any] = orjson.loads(record.metadata) if record.metadata else NO_METADATA
     except ValueError as error:
         raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why=str(error)) from error
-    if not isinstance(fields, dict) or not isinstance(about, Mapping):
+    if not (isinstance(fields, dict) and isinstance(about, Mapping) and isinstance(about.get("v", 1), int)):
         raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why="it holds no JSON object")
     row = EVENTS.get(record.type)
     payload_type: Any = row.payload if row else UserEvent if record.type.startswith(USER_PREFIX) else None

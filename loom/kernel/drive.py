@@ -83,7 +83,7 @@ class Drive:
             self.delivery.queue = recorded.outcomes
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._wake: asyncio.Future[str] | None = None
-        self.is_interrupted = False
+        self.is_interrupted = self.is_cutting = False
         self._patience: tuple[int, float] | None = None
         self.body: asyncio.Task[Any] | None = None
         self._root = Branch((), "", parent=None, at=journal.state.facts.started_at)
@@ -123,10 +123,7 @@ class Drive:
     def hand_over(self, call: Call, event: Event) -> None:
         """Let *event* be what *call* waits for."""
         self.asking.settle(call, event)
-        if call.future is not None:
-            future = self.delivery.move(call)
-            if not future.done():
-                future.set_result(event)
+        self.asking.pass_on(call, event)
         self.delivery.stir()
 
     def wants(self, call: Call) -> bool:
@@ -155,6 +152,7 @@ class Drive:
 
     def cut_below(self, prefix: str) -> None:
         """Cut every branch at or below *prefix*."""
+        self.is_cutting = True
         for each in list(self.delivery.branches.values()):
             if each.prefix.startswith(prefix):
                 each.cut = True
@@ -166,6 +164,7 @@ class Drive:
         return bool(self.flights) and not self.failing and not self.asking.is_replaying
 
     def _on_still(self) -> None:
+        self.is_cutting = False
         if self.ending is not None or self.is_interrupted or self.asking.is_paused:
             return
         if self.delivery.queue:
@@ -340,7 +339,7 @@ class Drive:
         if self.timers.fire_due():
             return
         due = self.timers.next_due()
-        if due is not None and due - self.now_ms() <= self.setting.linger_ms:
+        if due is not None and due - self.around.clock.now_ms() <= self.setting.linger_ms:
             self.timers.arm()
             return
         if not any(self.wants(call) for call in self.delivery.calls.values()):
@@ -360,6 +359,9 @@ class Drive:
 
     async def _ended(self) -> None:
         assert self.body is not None
+        if any(start.type == "STEP_STARTED" for start in self.state.gates.values()):
+            await self._idle()  # somebody has to say first what became of the effect in doubt
+            return
         if self.body.cancelled():
             self.stop(UnrecordedCancellation(syscall="the flow", where="its own task"))
             return

@@ -35,11 +35,18 @@ def retried(state: ExecutionState) -> ExecutionRetried:
         for sequence, start in starts.items()
         if (limit := limits.get(scope_of(start.payload.id))) is not None and start.payload.ordinal > limit
     ]
+    # What is not idempotent is never made void: asked again at its place, its record, or its doubt, is served again.
+    void = [sequence for sequence in void if not getattr(starts[sequence].payload, "once", None)]
     reopened = [cause.sequence] if cause.type == "STEP_STARTED" else []
     if not reopened and cause.type != "SCOPE_OPENED":
         void.append(cause.sequence)
     # what was asked inside a scope that is itself void is void with it
-    void += [s for s, start in starts.items() if s not in void and _inside(start, [starts[v] for v in void])]
+    above = [starts[v] for v in void]
+    void += [
+        s
+        for s, start in starts.items()
+        if s not in void and not getattr(start.payload, "once", None) and _inside(start, above)
+    ]
     cuts = [
         sequence
         for sequence, cut in state.cuts.items()

@@ -7,6 +7,7 @@ import types
 import warnings
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from loom.core.errors import NoSyscallInSight, SuspensionSwallowed
 from loom.kernel.calls import Branch, DriveEnding
@@ -29,7 +30,7 @@ class Unwinding:
         self._exhausted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stray: asyncio.TimerHandle | None = None
         self._swallowed: list[str] = []
-        self._hushed: set[asyncio.Task[Any]] = set()
+        self._hushed: WeakSet[asyncio.Task[Any]] = WeakSet()
 
     def refused(self) -> None:
         """A syscall was called while unwinding, and refused."""
@@ -57,12 +58,7 @@ class Unwinding:
         """Keep asyncio from complaining about a signal that ended a task of the author's."""
         if task is not None and task not in self._hushed:
             self._hushed.add(task)
-            task.add_done_callback(self._retrieve)
-
-    def _retrieve(self, task: asyncio.Task[Any]) -> None:
-        self._hushed.discard(task)
-        if not task.cancelled():
-            task.exception()
+            task.add_done_callback(_retrieve)
 
     def signal(self, branch: Branch, signal: BaseException) -> None:
         """Raise *signal* in *branch* where it stands; one that waits for no syscall of its own is cancelled."""
@@ -117,6 +113,11 @@ class Unwinding:
             where = root.where()
             loop = asyncio.get_running_loop()
             self._stray = loop.call_later(after_s, _warn_stray, where, after_s)
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 @types.coroutine
