@@ -41,6 +41,7 @@ class Delivery:
         self.branches[task] = branch
         self.moving += 1
         self.progress += 1
+        self.stir()  # it may come to wait for no syscall at all
 
     def leave(self, branch: Branch) -> None:
         """A branch has ended."""

@@ -282,3 +282,30 @@ async def test_a_branch_busy_with_plain_waiting_may_move_at_any_turn_of_a_park(t
 
     assert outcome.value in ([1, "marked busy"], [1, "caught"])
     assert len(world.ran) <= 1
+
+
+async def test_a_scope_whose_branch_waits_for_a_lock_is_taken_up_after_a_cut_wherever_it_was_cut_off() -> None:
+    @loom.flow
+    async def flow(ctx: loom.Context) -> list[Any]:
+        lock = asyncio.Lock()
+
+        async def locked(ctx: loom.Context, name: str) -> str:
+            async with lock:
+                return await ctx.run(work, name)
+
+        async def opener(ctx: loom.Context) -> list[str]:
+            await ctx.run(work, "first")
+            return await ctx.map(locked, ["inner"])
+
+        return list(await ctx.parallel(opener, lambda c: locked(c, "outer")))
+
+    world.turns = {"outer": 300}
+    over = runtime(flow)
+    await over.start(flow, id=RUN)
+    world.turns.clear()
+
+    for length in range(1, len(await records(over.storage))):
+        left = runtime(flow, storage=await cut_off_after(over.storage, length))
+        async with asyncio.timeout(5):
+            outcome = await left.resume(RUN)
+        assert outcome.value == [["inner"], "outer"]
