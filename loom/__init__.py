@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loom.app.config import LoomApp, define_config
+    from loom.core.choice import Choice
     from loom.core.envelope import EventEnvelope
     from loom.core.errors import LoomError
     from loom.core.failures import (
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
         fail,
     )
     from loom.core.flow import Flow, flow
+    from loom.core.middleware import EffectContext
     from loom.core.retry import Retry
     from loom.core.state import ExecutionState
     from loom.core.step import Step, StepContext, step, tool
     from loom.kernel.context import Context
-    from loom.kernel.effects import EffectContext
     from loom.kernel.outcome import Outcome
-    from loom.kernel.records import Choice
     from loom.kernel.runtime import WorkflowRuntime
     from loom.plugins.sqlite import sqlite_storage
     from loom.spi.memory import MemoryStorage
@@ -62,10 +62,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Choice": "loom.kernel.records",
+    "Choice": "loom.core.choice",
     "Context": "loom.kernel.context",
     "DecisionFailed": "loom.core.failures",
-    "EffectContext": "loom.kernel.effects",
+    "EffectContext": "loom.core.middleware",
     "EventEnvelope": "loom.core.envelope",
     "ExecutionState": "loom.core.state",
     "FailureRecord": "loom.core.failures",

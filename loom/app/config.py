@@ -12,8 +12,9 @@ from loom.app.resources import ResourceFactory, Resources
 from loom.core.envelope import EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
+from loom.core.middleware import Middleware
 from loom.core.step import Step
-from loom.kernel.effects import EffectRuntime, Middleware
+from loom.kernel.effects import EffectRuntime
 from loom.kernel.runtime import RuntimeOptions, WorkflowRuntime
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import Storage

@@ -78,7 +78,13 @@ class Asking:
         call.start = record.start
         is_scope = isinstance(call.syscall, ScopeSyscall)
         outcome = record.outcome
-        if outcome is not None and outcome is delivery.next and not is_scope and delivery.is_alone(call.branch):
+        if (
+            outcome is not None
+            and delivery.queue
+            and outcome is delivery.queue[0]
+            and not is_scope
+            and delivery.is_alone(call.branch)
+        ):
             delivery.queue.popleft()
             call.settled, call.outcome, call.branch.at = True, outcome, outcome.at
             return outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -63,10 +63,10 @@ def decode_events(execution_id: ExecutionId, records: Iterable[EventRecord]) -> 
 def _unusual(execution_id: ExecutionId, record: EventRecord) -> EventEnvelope[Any]:
     try:
         fields: Any = orjson.loads(record.payload)
-        about: Mapping[str, Any] = orjson.loads(record.metadata) if record.metadata else NO_METADATA
+        about: Any = orjson.loads(record.metadata) if record.metadata else NO_METADATA
     except ValueError as error:
         raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why=str(error)) from error
-    if not (isinstance(fields, dict) and isinstance(about, Mapping) and isinstance(about.get("v", 1), int)):
+    if not (isinstance(fields, dict) and isinstance(about, dict) and isinstance(about.get("v", 1), int)):
         raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why="it holds no JSON object")
     row = EVENTS.get(record.type)
     payload_type: Any = row.payload if row else UserEvent if record.type.startswith(USER_PREFIX) else None

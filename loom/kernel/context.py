@@ -210,8 +210,8 @@ class Context:
             if not callable(function):
                 raise TypeError(f"ctx.parallel takes async functions of a context, not {type(function).__name__}")
         bodies = [partial(function, self) for function in functions]
-        results = self._scope(branch, ScopeSyscall("parallel", names, bodies, limit=None), name)
-        return _as_dict(names, results) if named else _as_tuple(results)
+        shape = partial(_named, names) if named else tuple
+        return self._scope(branch, ScopeSyscall("parallel", names, bodies, limit=None, shape=shape), name)
 
     @overload
     def map(
@@ -247,7 +247,7 @@ class Context:
         names = [str(i) for i in range(len(bodies))]
         return self._scope(branch, ScopeSyscall("map", names, bodies, limit=limit), name)
 
-    def _scope(self, branch: Branch, syscall: ScopeSyscall, name: str) -> Coroutine[Any, Any, list[Any]]:
+    def _scope(self, branch: Branch, syscall: ScopeSyscall, name: str) -> Coroutine[Any, Any, Any]:
         check_label("scope", name)
         if syscall.kind == "parallel":
             for branch_name in syscall.names:
@@ -409,9 +409,5 @@ def _is_plain(candidates: Any) -> bool:
     return isinstance(candidates, Sequence) and not isinstance(candidates, (str, bytes, bytearray))
 
 
-async def _as_tuple(results: Coroutine[Any, Any, list[Any]]) -> tuple[Any, ...]:
-    return tuple(await results)
-
-
-async def _as_dict(names: Sequence[str], results: Coroutine[Any, Any, list[Any]]) -> dict[str, Any]:
-    return dict(zip(names, await results, strict=True))
+def _named(names: Sequence[str], results: list[Any]) -> dict[str, Any]:
+    return dict(zip(names, results, strict=True))

@@ -84,11 +84,6 @@ class Delivery:
         self.progress += 1
         return future
 
-    @property
-    def next(self) -> Event | None:
-        """The next outcome to be delivered."""
-        return self.queue[0] if self.queue else None
-
     def is_alone(self, branch: Branch) -> bool:
         """Whether nobody but *branch*, which asks just now, could see when an outcome comes."""
         return len(self.branches) == 1 and not branch.waiting and self.unasked == 0 and not self.unsettled

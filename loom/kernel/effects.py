@@ -12,22 +12,11 @@ import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
+from loom.core.middleware import EffectContext, Middleware, Next
 from loom.core.step import Step, StepContext
 from loom.spi.threads import DaemonThreads
-
-
-class EffectContext(NamedTuple):
-    """What a middleware may know of the effect: its tool id, and the context that the step itself gets."""
-
-    tool_id: str
-    step: StepContext
-    idempotent: bool
-
-
-Next: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
-Middleware: TypeAlias = Callable[[EffectContext, dict[str, Any], Next], Awaitable[Any]]
 
 
 class StepTimedOut(TimeoutError):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loom import values
 from loom.core import facts as f
+from loom.core.choice import Choice
 from loom.core.failures import DecisionFailed
 from loom.core.json import JsonObject
 from loom.kernel.calls import Call, Event
@@ -17,20 +17,6 @@ from loom.values.failing import failure_from, record_of
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What a chooser returns when it knows more than the choice.
-
-    By which *policy* it chose, with what *propensity* (the probability of this choice, for off-policy evaluation),
-    from what *context*.
-    """
-
-    value: Any
-    policy: Any = None
-    propensity: float | None = None
-    context: Any = None
 
 
 class DecisionSyscall:

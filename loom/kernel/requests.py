@@ -74,9 +74,7 @@ class Requests:
         """Journal one request: as the fact it asks for, or as dropped when it came too late."""
         drive = self._drive
         body = orjson.loads(request.body)
-        about = {"request": request.number}
-        if body.get("principal"):
-            about["principal"] = body["principal"]
+        about = {"request": request.number} | ({"principal": body["principal"]} if body.get("principal") else {})
         call = drive.delivery.calls.get(body["start"])
         try:
             fact = self.fact_of(request.kind, call, body)

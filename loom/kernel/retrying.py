@@ -30,23 +30,15 @@ def retried(state: ExecutionState) -> ExecutionRetried:
     if cause is None:
         return ExecutionRetried(generation=generation, void=[], reopened=[], cuts=[])
     limits = _limits(cause, list(starts.values()))
-    void = [
-        sequence
-        for sequence, start in starts.items()
-        if (limit := limits.get(scope_of(start.payload.id))) is not None and start.payload.ordinal > limit
-    ]
     # What is not idempotent is never made void: asked again at its place, its record, or its doubt, is served again.
-    void = [sequence for sequence in void if not getattr(starts[sequence].payload, "once", None)]
+    may_be = {sequence: start for sequence, start in starts.items() if not getattr(start.payload, "once", None)}
+    void = [s for s, start in may_be.items() if start.payload.ordinal > limits.get(scope_of(start.payload.id), 1 << 62)]
     reopened = [cause.sequence] if cause.type == "STEP_STARTED" else []
     if not reopened and cause.type != "SCOPE_OPENED":
         void.append(cause.sequence)
     # what was asked inside a scope that is itself void is void with it
     above = [starts[v] for v in void]
-    void += [
-        s
-        for s, start in starts.items()
-        if s not in void and not getattr(start.payload, "once", None) and _inside(start, above)
-    ]
+    void += [s for s, start in may_be.items() if s not in void and _inside(start, above)]
     cuts = [
         sequence
         for sequence, cut in state.cuts.items()

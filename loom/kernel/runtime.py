@@ -328,7 +328,7 @@ class WorkflowRuntime:
         head = await self.storage.head(run_id)
         if head is None:
             raise ExecutionNotFound(execution_id=id, store=self.storage.url)
-        events = await self.events(run_id)
+        events = await read_log(self.storage, run_id, length=head.length)
         if to_drive:
             refuse_newer(events)
         return fold(events, empty_state(run_id)), head.incarnation

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from loom.kernel.drive import Drive
 
 Body = Callable[[], Awaitable[Any]]
+Shape = Callable[[list[Any]], Any]
 
 
 class ScopeSyscall:
-    """Runs *bodies*, named by *names*, at most *limit* at once; delivers the list of their results in order."""
+    """Runs *bodies*, named by *names*, at most *limit* at once; delivers their results in order, in the *shape* wanted."""
 
     starts = "SCOPE_OPENED"
 
-    def __init__(self, kind: str, names: Sequence[str], bodies: Sequence[Body], *, limit: int | None) -> None:
-        self.kind, self.names, self.bodies = kind, names, bodies
+    def __init__(
+        self, kind: str, names: Sequence[str], bodies: Sequence[Body], *, limit: int | None, shape: Shape = list
+    ) -> None:
+        self.kind, self.names, self.bodies, self.shape = kind, names, bodies, shape
         self.limit = limit or len(bodies)
         self.next = 0
         self.open: set[Branch] = set()
@@ -129,7 +132,7 @@ class ScopeSyscall:
     def revive(self, call: Call, event: Event) -> Any:
         if self.failed is not None:
             raise self.failed[1]
-        return self.results
+        return self.shape(self.results)
 
     def cut_fact(self, call: Call) -> f.ScopeCut:
         """Return the fact that the first failure cuts the others."""

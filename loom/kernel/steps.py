@@ -90,7 +90,7 @@ class StepSyscall:
         return self.binding.result.encode(await drive.effects.invoke(step, context, args, kwargs))
 
     def _context(self, call: Call, drive: Drive, attempt: int) -> StepContext:
-        state = drive.state
+        state, timeout = drive.state, self.step.timeout
         return StepContext(
             execution_id=state.execution_id,
             step_id=call.id,
@@ -98,7 +98,7 @@ class StepSyscall:
             attempt=attempt,
             resources=drive.resources,
             log=step_log(state.execution_id, call.id, attempt),
-            deadline=_deadline(self.step),
+            deadline=None if timeout is None else asyncio.get_running_loop().time() + timeout.total_seconds(),
         )
 
     def _landed(self, call: Call, drive: Drive, attempt: int) -> Landed:
@@ -164,9 +164,3 @@ class StepSyscall:
         """Run it again after the verdict "retry"."""
         known = drive.state.attempts.get(call.sequence, UNTRIED)
         self._dispatch(call, drive, known.failed + 1, again=True)
-
-
-def _deadline(step: Step[Any, Any]) -> float | None:
-    if step.timeout is None:
-        return None
-    return asyncio.get_running_loop().time() + step.timeout.total_seconds()

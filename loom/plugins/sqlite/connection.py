@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 import time
@@ -91,7 +92,8 @@ class WritableDatabase(Database):
             finally:
                 if raw.in_transaction:
                     raw.execute("ROLLBACK")
-            self._guard.committed(raw)
+            with contextlib.suppress(OSError):  # what is committed stays so, whatever becomes of the checkpoint
+                self._guard.committed(raw)
         return result
 
     def close(self) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from loom.core.ids import ExecutionId, Incarnation
+from loom.plugins.sqlite.connection import Database
 from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, IndexRow, Request
 
 _EVENTS: Final = """
@@ -21,7 +22,7 @@ _HEAD: Final = "SELECT id, run, length FROM executions WHERE id = ?"
 _IDS: Final = "SELECT id FROM executions WHERE id > ? AND id >= ? AND id < ? ORDER BY id LIMIT ?"
 _PENDING: Final = """
     SELECT number, kind, key, at, body
-    FROM requests
+    FROM requests INDEXED BY requests_pending
     WHERE run = (SELECT run FROM executions WHERE id = ? AND run = ?) AND consumed = 0
     ORDER BY number
 """
@@ -34,6 +35,20 @@ _NEWEST_FIRST: Final = "ORDER BY started_at DESC, id DESC LIMIT ?"
 _SEQUENCE_END: Final = (1 << 63) - 1
 _AFTER_EVERY_ID: Final = "\U0010ffff" * 201
 """What no id is as long as: a prefix followed by it is greater than every id with that prefix."""
+
+Read: TypeAlias = Callable[[sqlite3.Connection], object]
+
+
+def read(database: Database, reads: Sequence[Read]) -> list[object]:
+    """Return what each of *reads* gives, or its error."""
+    return [_result(database, each) for each in reads]
+
+
+def _result(database: Database, work: Read) -> object:
+    try:
+        return database.run(work)
+    except Exception as error:  # noqa: BLE001  # whoever asked is told
+        return error
 
 
 def events(

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
+from loom.plugins.sqlite import reading, writing
 from loom.plugins.sqlite.connection import Database, SqliteSettings, WritableDatabase, open_reader, open_writer
+from loom.plugins.sqlite.deciding import Write
 from loom.plugins.sqlite.thread import SqliteThread
 from loom.spi.errors import StoreUnavailable
 
 D = TypeVar("D", bound=Database)
+J = TypeVar("J")
+
+Writer: TypeAlias = SqliteThread[WritableDatabase, Write]
+Reader: TypeAlias = SqliteThread[Database, reading.Read]
 
 
 class Session:
@@ -20,8 +26,8 @@ class Session:
     def __init__(self, settings: SqliteSettings) -> None:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._writer = _Opening(partial(open_writer, settings))
-        self._reader = _Opening(partial(open_reader, settings))
+        self._writer = _Opening(partial(SqliteThread.start, partial(open_writer, settings), writing.write))
+        self._reader = _Opening(partial(SqliteThread.start, partial(open_reader, settings), reading.read))
         self._end: AsyncGenerator[None] | None = None
         self._closed = False
 
@@ -30,12 +36,12 @@ class Session:
         """Whether the session may be used here and now."""
         return not self._closed and self._loop is asyncio.get_running_loop()
 
-    async def writer(self) -> SqliteThread[WritableDatabase]:
+    async def writer(self) -> Writer:
         """Return the connection that writes; opening it makes the database."""
         await self._watch_loop()
         return await self._writer.get()
 
-    async def reader(self) -> SqliteThread[Database]:
+    async def reader(self) -> Reader:
         """Return the connection that reads. A store that may write makes the database first."""
         await self._watch_loop()
         if not self._settings.readonly:
@@ -78,16 +84,16 @@ class Session:
         await self._writer.close()
 
 
-class _Opening(Generic[D]):
+class _Opening(Generic[D, J]):
     """A thread that is started by the first who needs it, while the others wait; a failure is tried again."""
 
-    def __init__(self, connect: Callable[[], D]) -> None:
-        self._connect = connect
-        self._task: asyncio.Task[SqliteThread[D]] | None = None
+    def __init__(self, start: Callable[[], Coroutine[None, None, SqliteThread[D, J]]]) -> None:
+        self._start = start
+        self._task: asyncio.Task[SqliteThread[D, J]] | None = None
 
-    async def get(self) -> SqliteThread[D]:
+    async def get(self) -> SqliteThread[D, J]:
         if self._task is None or _failed(self._task):
-            self._task = asyncio.create_task(SqliteThread.start(self._connect))
+            self._task = asyncio.create_task(self._start())
         if self._task.done():
             return self._task.result()
         return await asyncio.shield(self._task)  # a caller that gives up must not stop it for the others
@@ -104,7 +110,7 @@ class _Opening(Generic[D]):
             self._task.result().abandon()
 
 
-def _failed(task: asyncio.Task[SqliteThread[D]]) -> bool:
+def _failed(task: asyncio.Task[SqliteThread[D, J]]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 

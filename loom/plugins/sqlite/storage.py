@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
-from loom.plugins.sqlite import reading, writing
+from loom.plugins.sqlite import reading
 from loom.plugins.sqlite.connection import SqliteSettings, refuse_write
+from loom.plugins.sqlite.deciding import Insert, Inserted
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
 from loom.plugins.sqlite.session import Session
 from loom.spi.event_store import (
@@ -97,7 +99,7 @@ class SqliteStorage:
         if not batch:
             return []
         writer = await self._current().writer()
-        results = await writer.run(writing.append, batch)
+        results: Sequence[AppendResult] = await writer.ask(batch)
         self._wakes.wake(
             {item.execution_id for item, result in zip(batch, results, strict=True) if isinstance(result, Appended)}
         )
@@ -116,11 +118,8 @@ class SqliteStorage:
         """Add a request to the lane; see `RequestLane.insert`."""
         refuse_write(self._settings)
         writer = await self._current().writer()
-        return await writer.run(
-            lambda database: database.run(
-                writing.insert_request, execution_id, incarnation, kind=kind, key=key, at=at, body=body
-            )
-        )
+        result: Inserted = await writer.ask(Insert(execution_id, incarnation, kind, key, at, body))
+        return result
 
     async def read(
         self, execution_id: ExecutionId, *, start: int = 0, stop: int | None = None, limit_bytes: int = 4 << 20
@@ -158,11 +157,10 @@ class SqliteStorage:
 
         async def read(sequence: int) -> Sequence[EventRecord]:
             reader = await session.reader()
-            return await reader.run(
-                lambda database: database.run(
-                    reading.events, execution_id, start=sequence, stop=None, limit_bytes=4 << 20
-                )
+            page: Sequence[EventRecord] = await reader.ask(
+                partial(reading.events, execution_id=execution_id, start=sequence, stop=None, limit_bytes=4 << 20)
             )
+            return page
 
         return follow(read, self._wakes, execution_id, start=start, poll_s=self._poll_s)
 
@@ -170,7 +168,8 @@ class SqliteStorage:
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         reader = await self._current().reader()
-        return await reader.run(lambda database: database.run(work, *args, **kwargs))
+        result: T = await reader.ask(lambda raw: work(raw, *args, **kwargs))
+        return result
 
     def _current(self) -> Session:
         """The session of the running loop."""

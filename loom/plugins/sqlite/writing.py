@@ -1,71 +1,82 @@
-"""What is written, each function the inside of one immediate transaction.
+"""What is written: any number of writes in one immediate transaction, with one fsync and a handful of statements.
 
-Every call to sqlite3 lets go of the interpreter lock and may wait a whole switch interval to get it back, so a
-batch is a handful of statements however large it is: the heads of all logs in one UPDATE, all events in one
-INSERT. Only what is not plain (a new log, a lane, a mismatch) goes item by item.
+Every call to sqlite3 lets go of the interpreter lock and may wait a whole switch interval to get it back, so the
+number of statements does not depend on how much is written: one reads where all the logs stand, what follows is
+decided in plain Python (deciding.py), and each table is written once.
 """
 
 from __future__ import annotations
 
+import copy
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 import orjson
 
+from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite.connection import WritableDatabase
-from loom.spi.event_store import (
-    Append,
-    Appended,
-    AppendResult,
-    Conflict,
-    LaneNotEmpty,
-    RequestKind,
-    RequestTaken,
-)
+from loom.plugins.sqlite.deciding import Decisions, EventRow, Insert, RequestRow, Sorted, Stand, Write, WriteResult
+from loom.plugins.sqlite.failures import is_busy
 
+_STANDS: Final = """
+    WITH asked AS (
+        SELECT json_extract(value, '$[0]') AS name, json_extract(value, '$[1]') AS parks,
+               json_extract(value, '$[2]') AS keys
+        FROM json_each(?)
+    )
+    SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'executions'),
+           json_group_array(json_array(
+               id, run, length, flow, status, started_at, wake_at, json(appended),
+               CASE WHEN asked.parks THEN json((
+                   SELECT json_group_array(number) FROM requests INDEXED BY requests_pending
+                   WHERE run = executions.run AND consumed = 0)) END,
+               CASE WHEN asked.keys IS NOT NULL THEN json((
+                   SELECT json_group_array(json_array(number, key, consumed)) FROM requests
+                   WHERE run = executions.run AND key <> '' AND key IN (SELECT value FROM json_each(asked.keys)))) END,
+               CASE WHEN asked.keys IS NOT NULL THEN (SELECT max(number) FROM requests WHERE run = executions.run) END
+           ))
+    FROM asked JOIN executions ON executions.id = asked.name
+"""
 _BEGIN: Final = """
-    INSERT INTO executions (length, flow, status, started_at, updated_at, wake_at, gates, attributes, appended, id)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO NOTHING
+    INSERT INTO executions (run, length, updated_at, gates, attributes, appended,
+                            flow, status, started_at, wake_at, id)
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+           json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
+           json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'),
+           json_extract(value, '$[9]'), json_extract(value, '$[10]')
+    FROM json_each(?)
 """
 # An index is rewritten when a column of it is assigned, even to the same value. So this statement assigns none
-# of them, and holds only where they stay the same: which is nearly always, and saves pages at every commit.
+# of those that listings are sorted by: they nearly always stay the same, and it saves pages at every commit.
 _ADVANCE: Final = """
     UPDATE executions
-    SET length = ?, updated_at = ?, gates = ?, attributes = ?, appended = ?
-    WHERE run = ? AND length = ? AND id = ? AND flow = ? AND status = ? AND started_at = ? AND wake_at IS ?
+    SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
+        appended = new.appended
+    FROM (
+        SELECT json_extract(value, '$[0]') AS run, json_extract(value, '$[1]') AS length,
+               json_extract(value, '$[2]') AS updated_at, json_extract(value, '$[3]') AS gates,
+               json_extract(value, '$[4]') AS attributes, json_extract(value, '$[5]') AS appended
+        FROM json_each(?)
+    ) AS new
+    WHERE executions.run = new.run
 """
 _ADVANCE_AND_MOVE: Final = """
     UPDATE executions
-    SET length = ?, flow = ?, status = ?, started_at = ?, updated_at = ?, wake_at = ?, gates = ?, attributes = ?,
-        appended = ?
-    WHERE id = ? AND run = ? AND length = ?
-"""
-_LANE_EMPTY: Final = """
-    AND NOT EXISTS (
-        SELECT 1 FROM requests
-        WHERE run = executions.run AND consumed = 0 AND number NOT IN (SELECT value FROM json_each(?))
-    )
-"""
-_ADVANCE_TOGETHER: Final = """
-    UPDATE executions
-    SET length = new.length, flow = new.flow, status = new.status, started_at = new.started_at,
-        updated_at = new.updated_at, wake_at = new.wake_at, gates = new.gates, attributes = new.attributes,
-        appended = new.appended
+    SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
+        appended = new.appended, flow = new.flow, status = new.status, started_at = new.started_at,
+        wake_at = new.wake_at
     FROM (
-        SELECT json_extract(value, '$[0]') AS length, json_extract(value, '$[1]') AS flow,
-               json_extract(value, '$[2]') AS status, json_extract(value, '$[3]') AS started_at,
-               json_extract(value, '$[4]') AS updated_at, json_extract(value, '$[5]') AS wake_at,
-               json_extract(value, '$[6]') AS gates, json_extract(value, '$[7]') AS attributes,
-               json_extract(value, '$[8]') AS appended, json_extract(value, '$[9]') AS id,
-               json_extract(value, '$[10]') AS run, json_extract(value, '$[11]') AS expected
+        SELECT json_extract(value, '$[0]') AS run, json_extract(value, '$[1]') AS length,
+               json_extract(value, '$[2]') AS updated_at, json_extract(value, '$[3]') AS gates,
+               json_extract(value, '$[4]') AS attributes, json_extract(value, '$[5]') AS appended,
+               json_extract(value, '$[6]') AS flow, json_extract(value, '$[7]') AS status,
+               json_extract(value, '$[8]') AS started_at, json_extract(value, '$[9]') AS wake_at
         FROM json_each(?)
     ) AS new
-    WHERE executions.run = new.run AND executions.length = new.expected AND executions.id = new.id
+    WHERE executions.run = new.run
 """
-_STAND: Final = "SELECT run, length, appended FROM executions WHERE id = ?"
 _EVENT: Final = "INSERT INTO events (run, sequence, type, at, payload, metadata) VALUES (?, ?, ?, ?, ?, ?)"
 _EVENTS: Final = """
     INSERT INTO events (run, sequence, type, at, payload, metadata)
@@ -75,212 +86,106 @@ _EVENTS: Final = """
                substr(?2, json_extract(value, '$[4]') + json_extract(value, '$[5]'), json_extract(value, '$[6]')) END
     FROM json_each(?1)
 """
-_CONSUME: Final = "UPDATE requests SET consumed = 1 WHERE run = ? AND number IN (SELECT value FROM json_each(?))"
-_LANE_LEFT: Final = """
-    SELECT count(*) FROM requests
-    WHERE run = ? AND consumed = 0 AND number NOT IN (SELECT value FROM json_each(?))
-"""
-_REQUEST: Final = """
+_REQUESTS: Final = """
     INSERT INTO requests (run, number, kind, key, at, body)
-    SELECT run, (SELECT ifnull(max(number), 0) + 1 FROM requests WHERE run = executions.run), ?, ?, ?, ?
-    FROM executions WHERE id = ? AND run = ?
-    ON CONFLICT DO NOTHING
-    RETURNING number
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+           json_extract(value, '$[3]'), json_extract(value, '$[4]'),
+           substr(?2, json_extract(value, '$[5]'), json_extract(value, '$[6]'))
+    FROM json_each(?1)
 """
-_TAKEN: Final = "SELECT number, NOT consumed FROM requests WHERE run = ? AND key = ? AND key <> ''"
+_CONSUME: Final = """
+    UPDATE requests SET consumed = 1
+    WHERE (run, number) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))
+"""
 _CHUNK_BYTES: Final = 8 << 20
 """How many bytes of payloads are bound as one blob; SQLite's own limit is far beyond."""
 
 
-EventRow: TypeAlias = "tuple[int | None, int, str, int, bytes, bytes]"
-"""An event with the incarnation of its log before it."""
+def write(database: WritableDatabase, writes: Sequence[Write]) -> Sequence[WriteResult | Exception]:
+    """Make all *writes* in one transaction and return the result of each, or its error.
 
-Written: TypeAlias = tuple[str, int, int]
-"""What a transaction appended to a log: append id, expected length, length afterwards."""
-
-
-class _NotAsExpected(Exception):
-    """A log of the batch is not as its writer thought: the transaction is undone and goes item by item."""
-
-
-def append(database: WritableDatabase, batch: Sequence[Append]) -> list[AppendResult]:
-    """Apply *batch*; see `EventStore.append`."""
-    if len(batch) > 1 and len({item.execution_id for item in batch}) == len(batch):
-        try:
-            return database.run(_append_together, batch)
-        except _NotAsExpected:
-            pass
-    return database.run(_append_each, batch)
-
-
-def insert_request(
-    raw: sqlite3.Connection, execution_id: str, run: int, *, kind: RequestKind, key: str, at: int, body: bytes
-) -> int | RequestTaken | None:
-    """Add a request to a lane; see `RequestLane.insert`."""
-    rows = raw.execute(_REQUEST, (kind, key, at, body, execution_id, run)).fetchall()
-    if rows:
-        number: int = rows[0][0]
-        return number
-    taken = raw.execute(_TAKEN, (run, key)).fetchone()
-    return RequestTaken(taken[0], pending=bool(taken[1])) if taken else None
-
-
-def _append_together(raw: sqlite3.Connection, batch: Sequence[Append]) -> list[AppendResult]:
-    """Apply a batch of different logs that all are as expected.
-
-    Raises:
-        _NotAsExpected: one is not.
+    Where the transaction fails, each write is tried in one of its own, so that none fails for what is wrong with
+    another; unless a lock is the reason, which would be waited for again and again.
     """
-    transaction = _Transaction(raw)
-    transaction.apply_together([item for item in batch if _is_plain(item)])
-    results = [_as_expected(item) if _is_plain(item) else transaction.apply(item) for item in batch]
-    _insert_events(raw, transaction.events)
+    try:
+        return database.run(_write, writes)
+    except Exception as error:  # noqa: BLE001  # whoever asked is told
+        if len(writes) == 1:
+            return [error]
+        if isinstance(error, LoomError) and isinstance(error.__cause__, Exception) and is_busy(error.__cause__):
+            return [_like(error) for _ in writes]
+        return [result for alone in writes for result in write(database, [alone])]
+
+
+def _like(error: LoomError) -> LoomError:
+    """Return the same error anew: each who raises it leaves a trace in it."""
+    another = copy.copy(error)
+    another.__cause__ = error.__cause__
+    return another
+
+
+def _write(raw: sqlite3.Connection, writes: Sequence[Write]) -> list[WriteResult]:
+    """Read where the logs stand, decide, and write what was decided: the inside of a transaction."""
+    decisions = _stands(raw, writes)
+    results = [decisions.decide(each) for each in writes]
+    _write_heads(raw, decisions)
+    _insert_events(raw, decisions.events)
+    _insert_requests(raw, decisions.requests)
+    if decisions.consumed:
+        raw.execute(_CONSUME, (_json(decisions.consumed),))
     return results
 
 
-def _append_each(raw: sqlite3.Connection, batch: Sequence[Append]) -> list[AppendResult]:
-    """Apply a batch in which logs may repeat, and may not be as expected."""
-    transaction = _Transaction(raw)
-    results = [transaction.apply(item) for item in batch]
-    _insert_events(raw, transaction.events)
-    return results
+def _stands(raw: sqlite3.Connection, writes: Sequence[Write]) -> Decisions:
+    """Read where the logs stand, and of their lanes only what is asked about: all that is pending, or some keys."""
+    parks: dict[ExecutionId, bool] = {}
+    keys: dict[ExecutionId, list[str]] = {}
+    for each in writes:
+        if isinstance(each, Insert):
+            parks.setdefault(each.execution_id, False)
+            keys.setdefault(each.execution_id, []).append(each.key)
+        else:
+            for item in each:
+                parks[item.execution_id] = item.lane_empty or parks.get(item.execution_id, False)
+    asked = [(name, parked, keys.get(name)) for name, parked in parks.items()]
+    [last, stands] = raw.execute(_STANDS, (_json(asked),)).fetchone()
+    return Decisions({row[0]: _stand(row) for row in orjson.loads(stands)}, last or 0)
 
 
-def _is_plain(item: Append) -> bool:
-    return item.expected > 0 and not item.lane_empty and not item.consumes
-
-
-class _Transaction:
-    """One batch on its way in: the events it will insert, what it has appended where, and whom it has refused."""
-
-    def __init__(self, raw: sqlite3.Connection) -> None:
-        self._raw = raw
-        self.events: list[EventRow] = []
-        self._appended: dict[ExecutionId, list[Written]] = {}
-        self._refused: set[ExecutionId] = set()
-
-    def apply_together(self, items: Sequence[Append]) -> None:
-        """Apply plain items of different logs in one statement.
-
-        Raises:
-            _NotAsExpected: one of them does not fit; the statement may have changed the others.
-        """
-        if not items:
-            return
-        heads = [(*_moved(item, self._remember(item)), *_place(item)) for item in items]
-        if self._raw.execute(_ADVANCE_TOGETHER, (_json(heads),)).rowcount != len(items):
-            raise _NotAsExpected
-        for item in items:
-            self._take_events(item, item.incarnation)
-
-    def apply(self, item: Append) -> AppendResult:
-        """Apply one item, or say why not."""
-        result = self._begin(item) if item.expected == 0 and item.incarnation is None else self._advance(item)
-        if not isinstance(result, Appended):
-            self._refused.add(item.execution_id)
-        return result
-
-    def _begin(self, item: Append) -> AppendResult:
-        if item.execution_id in self._refused:
-            return self._explain(item)
-        begun = self._raw.execute(_BEGIN, (*_moved(item, self._written(item)), item.execution_id))
-        if begun.rowcount != 1:
-            return self._explain(item)
-        self._remember(item)
-        self._take_events(item, begun.lastrowid)
-        return Appended(Incarnation(begun.lastrowid or 0), len(item.events))
-
-    def _advance(self, item: Append) -> AppendResult:
-        if item.execution_id in self._refused or not self._move_head(item):
-            return self._explain(item)
-        self._remember(item)
-        self._take_events(item, item.incarnation)
-        if item.consumes:
-            self._raw.execute(_CONSUME, (item.incarnation, _json(item.consumes)))
-        return _as_expected(item)
-
-    def _move_head(self, item: Append) -> bool:
-        written = self._written(item)
-        lane: tuple[str, ...] = (_json(item.consumes),) if item.lane_empty else ()
-        condition = _LANE_EMPTY if item.lane_empty else ""
-        light = self._raw.execute(_ADVANCE + condition, (*_advanced(item, written), *lane))
-        if light.rowcount == 1:
-            return True
-        full = (*_moved(item, written), *_place(item), *lane)
-        return self._raw.execute(_ADVANCE_AND_MOVE + condition, full).rowcount == 1
-
-    def _explain(self, item: Append) -> AppendResult:
-        """Say why *item* did not fit: written before, another length or life, or requests in the lane."""
-        stand = self._raw.execute(_STAND, (item.execution_id,)).fetchone()
-        if stand is None:
-            return Conflict(0, None)
-        run, length, appended = stand
-        if item.execution_id in self._refused:
-            return Conflict(length, run)
-        for append_id, expected, length_then in orjson.loads(appended):
-            if (append_id, expected) == (item.append_id, item.expected):
-                self._appended.setdefault(item.execution_id, []).append((append_id, expected, length_then))
-                return Appended(run, length_then)
-        if (run, length) == (item.incarnation, item.expected):
-            [left] = self._raw.execute(_LANE_LEFT, (run, _json(item.consumes))).fetchone()
-            return LaneNotEmpty(left)
-        return Conflict(length, run)
-
-    def _written(self, item: Append) -> list[Written]:
-        """What this transaction will have appended to the log of *item* once that is in."""
-        earlier = self._appended.get(item.execution_id, [])
-        return [*earlier, (item.append_id, item.expected, item.expected + len(item.events))]
-
-    def _remember(self, item: Append) -> list[Written]:
-        written = self._appended[item.execution_id] = self._written(item)
-        return written
-
-    def _take_events(self, item: Append, run: int | None) -> None:
-        self.events.extend((run, *event) for event in item.events)
-
-
-def _as_expected(item: Append) -> Appended:
-    return Appended(Incarnation(item.incarnation or 0), item.expected + len(item.events))
-
-
-def _moved(item: Append, written: Sequence[Written]) -> tuple[object, ...]:
-    """The head and index row of the log once *item* is in."""
-    index = item.index
-    return (
-        item.expected + len(item.events),
-        index.flow,
-        index.status,
-        index.started_at,
-        index.updated_at,
-        index.wake_at,
-        index.gates,
-        index.attributes,
-        _json(written),
+def _stand(row: Sequence[Any]) -> Stand:
+    _id, run, length, flow, status, started_at, wake_at, appended, pending, keys, last = row
+    taken = keys or ()
+    return Stand(
+        incarnation=Incarnation(run),
+        length=length,
+        was=(flow, status, started_at, wake_at),
+        appended={(append_id, expected): then for append_id, expected, then in appended},
+        pending={*(pending or ()), *(number for number, _, consumed in taken if not consumed)},
+        last=last or 0,
+        keys={key: number for number, key, _ in taken},
     )
 
 
-def _place(item: Append) -> tuple[object, ...]:
-    """Where the log must stand for *item* to fit."""
-    return item.execution_id, item.incarnation, item.expected
-
-
-def _advanced(item: Append, written: Sequence[Written]) -> tuple[object, ...]:
-    """The parameters of `_ADVANCE`."""
-    index = item.index
-    return (
-        item.expected + len(item.events),
-        index.updated_at,
-        index.gates,
-        index.attributes,
-        _json(written),
-        item.incarnation,
-        item.expected,
-        item.execution_id,
-        index.flow,
-        index.status,
-        index.started_at,
-        index.wake_at,
-    )
+def _write_heads(raw: sqlite3.Connection, decisions: Decisions) -> None:
+    begun: list[object] = []
+    advanced: list[object] = []
+    moved: list[object] = []
+    for execution_id, stand in decisions.stands.items():
+        if stand.index is None:
+            continue
+        index = stand.index
+        place: Sorted = (index.flow, index.status, index.started_at, index.wake_at)
+        appended = _json([(*name, then) for name, then in stand.appended.items()])
+        head = (stand.incarnation, stand.length, index.updated_at, index.gates, index.attributes, appended)
+        if stand.was is None:
+            begun.append((*head, *place, execution_id))
+        elif stand.was == place:
+            advanced.append(head)
+        else:
+            moved.append((*head, *place))
+    for statement, rows in ((_BEGIN, begun), (_ADVANCE, advanced), (_ADVANCE_AND_MOVE, moved)):
+        if rows:
+            raw.execute(statement, (_json(rows),))
 
 
 def _insert_events(raw: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
@@ -313,6 +218,16 @@ def _packed(rows: Sequence[EventRow]) -> tuple[str, bytes]:
         parts += (payload, metadata)
         place += len(payload) + len(metadata)
     return _json(heads), b"".join(parts)
+
+
+def _insert_requests(raw: sqlite3.Connection, rows: Sequence[RequestRow]) -> None:
+    heads: list[tuple[object, ...]] = []
+    place = 1
+    for *head, body in rows:
+        heads.append((*head, place, len(body)))
+        place += len(body)
+    if rows:
+        raw.execute(_REQUESTS, (_json(heads), b"".join(row[5] for row in rows)))
 
 
 def _json(value: object) -> str:
