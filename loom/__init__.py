@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     )
     from loom.core.flow import Flow, flow
     from loom.core.middleware import EffectContext
+    from loom.core.outcome import Outcome
     from loom.core.retry import Retry
     from loom.core.state import ExecutionState
     from loom.core.step import Step, StepContext, step, tool
     from loom.kernel.context import Context
-    from loom.kernel.outcome import Outcome
     from loom.kernel.runtime import WorkflowRuntime
     from loom.plugins.sqlite import sqlite_storage
     from loom.spi.memory import MemoryStorage
@@ -74,7 +74,7 @@ _HOMES = {
     "LoomApp": "loom.app.config",
     "LoomError": "loom.core.errors",
     "MemoryStorage": "loom.spi.memory",
-    "Outcome": "loom.kernel.outcome",
+    "Outcome": "loom.core.outcome",
     "Retry": "loom.core.retry",
     "Step": "loom.core.step",
     "StepContext": "loom.core.step",

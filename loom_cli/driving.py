@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from loom.app.config import LoomApp
 from loom.app.registry import steps_from
+from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import UNTRIED, ExecutionState
 from loom.kernel.errors import DriveInterrupted, ReplayDivergence, SequenceConflict
-from loom.kernel.outcome import Outcome, outcome_of
 from loom.kernel.runtime import WorkflowRuntime
 from loom.spi.memory import MemoryStorage
 from loom_cli.cli import Cli

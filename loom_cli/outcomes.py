@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from loom import values
+from loom.core.failures import failure_from
+from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
-from loom.kernel.outcome import Outcome
 from loom.lenses.shapes import gate_json
-from loom.values.failing import failure_from
 from loom_cli.hints import Hints
 from loom_cli.readable import readable
 from loom_cli.safe_text import safe

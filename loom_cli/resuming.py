@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from loom.app.config import LoomApp
+from loom.core.errors import ExecutionTerminated
 from loom.core.ids import ExecutionId
 from loom.core.missing import MISSING
 from loom.core.state import ExecutionState, empty_state
 from loom.core.views import OpenGate
 from loom.kernel.addressing import gate_meant
-from loom.kernel.errors import ExecutionTerminated
 from loom.kernel.fold import fold
 from loom.values import InvalidPayload
 from loom_cli.asking import ask_person, confirmed

@@ -63,6 +63,16 @@ class UnknownFlow(LoomError):
         super().__init__(f"no {kind} {name!r} is registered in this app")
 
 
+class ExecutionTerminated(LoomError):
+    """The execution has ended, so what was asked of it cannot happen."""
+
+    code = "execution-ended"
+
+    def __init__(self, *, execution_id: str, status: str, cause: str = "", hint: str = "") -> None:
+        self.execution_id, self.status, self.cause, self.hint = execution_id, status, cause, hint
+        super().__init__(f"{execution_id} is {status}" + (f": {cause}" if cause else ""))
+
+
 class SuspensionSwallowed(RuntimeWarning):
     """A flow caught the signal that puts it away (a bare `except:`, or `except BaseException`)."""
 

@@ -31,6 +31,19 @@ class FailureRecord:
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
+def failure_from(record: Mapping[str, Any]) -> FailureRecord:
+    """Return the record as the value that errors and outcomes carry."""
+    cause = record.get("cause")
+    return FailureRecord(
+        type=record.get("type", "Exception"),
+        message=record.get("message", ""),
+        traceback=record.get("traceback", ""),
+        cause=failure_from(cause) if cause else None,
+        channel=record.get("channel"),
+        payload=record.get("payload"),
+    )
+
+
 class Failure(LoomError):
     """The root of failures that a flow may catch and that replay raises again just so."""
 

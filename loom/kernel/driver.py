@@ -22,6 +22,7 @@ from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.logs import FlowLog
 from loom.core.missing import MISSING
+from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import ExecutionState, RunFacts
 from loom.core.step import Step
 from loom.fingerprint import fingerprint, same
@@ -29,7 +30,6 @@ from loom.kernel.context import Context
 from loom.kernel.drive import Drive, Setting
 from loom.kernel.errors import AlreadyAnswered, ReplayDivergence
 from loom.kernel.journal import Journal, Writer
-from loom.kernel.outcome import Outcome, outcome_of
 from loom.kernel.surroundings import Surroundings
 from loom.spi.event_store import RequestKind, RequestTaken
 

@@ -1,13 +1,14 @@
 """What the kernel refuses, and why.
 
     LoomError
-    |- InvalidId, InvalidDeclaration, UnknownFlow         core/errors.py
+    |- InvalidId, InvalidDeclaration, UnknownFlow,        core/errors.py
+    |  ExecutionTerminated
     |- Failure: TypedFailure, StepFailed, GateTimedOut,   core/failures.py: the only ones a flow may catch
     |           DecisionFailed
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound
     |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
-    |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionTerminated, ExecutionNotFailed
+    |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionNotFailed
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
@@ -44,16 +45,6 @@ class ExecutionAlreadyExists(LoomError):
     def __init__(self, *, execution_id: str) -> None:
         self.execution_id = execution_id
         super().__init__(f"an execution {execution_id!r} exists already")
-
-
-class ExecutionTerminated(LoomError):
-    """The execution has ended, so what was asked of it cannot happen."""
-
-    code = "execution-ended"
-
-    def __init__(self, *, execution_id: str, status: str, cause: str = "", hint: str = "") -> None:
-        self.execution_id, self.status, self.cause, self.hint = execution_id, status, cause, hint
-        super().__init__(f"{execution_id} is {status}" + (f": {cause}" if cause else ""))
 
 
 class ExecutionNotFailed(LoomError):

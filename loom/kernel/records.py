@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from loom import values
 from loom.core import facts as f
 from loom.core.choice import Choice
-from loom.core.failures import DecisionFailed
+from loom.core.failures import DecisionFailed, failure_from
 from loom.core.json import JsonObject
 from loom.kernel.calls import Call, Event
 from loom.kernel.flights import Landed
-from loom.values.failing import failure_from, record_of
+from loom.values.failing import record_of
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive

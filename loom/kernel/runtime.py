@@ -17,19 +17,19 @@ from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
 from loom import values
 from loom.core import facts as f
 from loom.core.envelope import NO_METADATA, EventEnvelope
-from loom.core.errors import UnknownFlow
+from loom.core.errors import ExecutionTerminated, UnknownFlow
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, execution_id
 from loom.core.missing import MISSING
+from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState, empty_state
 from loom.core.step import Step
 from loom.kernel.addressing import doubt_meant, gate_meant
 from loom.kernel.codec import decode_events, refuse_newer
 from loom.kernel.driver import Ask, Driver, Manner
 from loom.kernel.effects import EffectRuntime
-from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, ExecutionTerminated, SequenceConflict
+from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, SequenceConflict
 from loom.kernel.fold import RULES, fold
-from loom.kernel.outcome import Outcome
 from loom.kernel.reading import read_log
 from loom.kernel.retrying import retried
 from loom.kernel.surroundings import Surroundings

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from loom import values
 from loom.core import facts as f
 from loom.core.derived import fraction, idempotency_key
-from loom.core.failures import StepFailed, TypedFailure
+from loom.core.failures import StepFailed, TypedFailure, failure_from
 from loom.core.json import JsonObject
 from loom.core.logs import step_log
 from loom.core.state import UNTRIED
@@ -23,7 +23,7 @@ from loom.kernel.calls import Call, Event
 from loom.kernel.effects import StepTimedOut
 from loom.kernel.flights import Landed
 from loom.values.binding import Binding
-from loom.values.failing import failure_from, failure_to_raise, step_failure_record
+from loom.values.failing import failure_to_raise, step_failure_record
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loom import values
-from loom.core.failures import FAILURE_BYTES_MAX, FailureRecord, StepFailed, TypedFailure
+from loom.core.failures import FAILURE_BYTES_MAX, StepFailed, TypedFailure, failure_from
 from loom.core.json import JsonObject
 from loom.core.step import Step
 
@@ -50,19 +50,6 @@ def _message(error: BaseException) -> str:
         return str(error)
     except Exception as failed:  # noqa: BLE001  # the author's __str__ is arbitrary code
         return f"(its message could not be made: {type(failed).__name__})"
-
-
-def failure_from(record: Mapping[str, Any]) -> FailureRecord:
-    """Return the record as the value that errors and outcomes carry."""
-    cause = record.get("cause")
-    return FailureRecord(
-        type=record.get("type", "Exception"),
-        message=record.get("message", ""),
-        traceback=record.get("traceback", ""),
-        cause=failure_from(cause) if cause else None,
-        channel=record.get("channel"),
-        payload=record.get("payload"),
-    )
 
 
 def step_failure_record(step: Step[Any, Any], error: BaseException) -> JsonObject:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from loom.core.failures import FailureRecord
+from loom.core.errors import ExecutionTerminated
+from loom.core.failures import FailureRecord, failure_from
 from loom.core.ids import ExecutionId
 from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
-from loom.kernel.errors import ExecutionTerminated
-from loom.values.failing import failure_from
 
 T = TypeVar("T")
 
