@@ -168,7 +168,6 @@ async def test_a_middleware_is_no_branch_either() -> None:
     assert ran == []
 
 
-@pytest.mark.xfail(reason="who waits for the outcome of a named step stands in no syscall", strict=True)
 async def test_a_cancellation_while_waiting_for_the_first_call_of_a_name_is_seen_as_well() -> None:
     slow = loom.step(id="slow")(never).named("first")
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import loom
-from loom.kernel.effects import EffectContext, EffectRuntime
+from loom.core.middleware import EffectContext
+from loom.kernel.effects import EffectRuntime
 from tests.kernel.running import RUN, kinds, runtime
 
 who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")

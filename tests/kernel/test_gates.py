@@ -11,8 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 import loom
+from loom.core.errors import ExecutionTerminated
 from loom.core.ids import ExecutionId, Incarnation
-from loom.kernel.errors import AlreadyAnswered, AmbiguousGate, ApprovalMismatch, ExecutionTerminated, GateNotOpen
+from loom.kernel.errors import AlreadyAnswered, AmbiguousGate, ApprovalMismatch, GateNotOpen
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import RequestKind, RequestTaken
 from loom.spi.memory import MemoryStorage

@@ -176,7 +176,6 @@ async def test_a_failing_sibling_waits_for_an_effect_that_is_not_idempotent() ->
     assert world.ran == ["paid"]
 
 
-@pytest.mark.xfail(reason="what a retry makes void is paid again, under another key", strict=True)
 @pytest.mark.parametrize("how", ["ok", "slow"])
 async def test_a_retry_of_the_run_never_pays_again_without_a_verdict(how: str) -> None:
     broken = [True]

@@ -10,13 +10,9 @@ from typing import Any
 import pytest
 
 import loom
-from loom.core.errors import InvalidId, UnknownFlow
+from loom.core.errors import ExecutionTerminated, InvalidId, UnknownFlow
 from loom.core.ids import ExecutionId
-from loom.kernel.errors import (
-    ExecutionAlreadyExists,
-    ExecutionNotFound,
-    ExecutionTerminated,
-)
+from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound
 from loom.spi.memory import MemoryStorage
 from loom.values import InvalidPayload
 from tests.kernel.running import RUN, cut_off_after, kinds, records, runtime
@@ -142,7 +138,6 @@ async def test_a_default_of_the_input_is_used_when_nothing_was_given_and_only_th
     assert (await over.start(flow, "given")).value == "given"
 
 
-@pytest.mark.xfail(reason="None as an input is taken for no input", strict=True)
 async def test_none_that_was_given_is_no_default() -> None:
     @loom.flow
     async def flow(ctx: loom.Context, name: str | None = "default") -> str | None:
@@ -242,7 +237,6 @@ async def test_cut_off_after_each_event_every_effect_has_run_once_in_the_end() -
         assert len(ran) == len(set(ran)) == 4 - done_before
 
 
-@pytest.mark.xfail(reason="a run with nothing but its start is driven as if it were new", strict=True)
 async def test_a_run_cut_off_before_anything_but_its_start_says_who_resumed_it() -> None:
     over = runtime(waits)
     await over.start(waits, "a", id=RUN)

@@ -73,6 +73,8 @@ async def test_a_body_that_raises_something_else_instead_still_parks() -> None:
     assert (await _parks_and_goes_on(flow, warns=True)).value == "yes"
 
 
+# What is abandoned swallows even the end of its coroutine, and Python says so when it is collected.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("times", [3, 1000])
 async def test_a_body_that_asks_on_and_on_is_refused_every_time_and_records_nothing(times: int) -> None:
     @loom.flow
@@ -125,7 +127,6 @@ asyncio.run(main())
     ("syscall", "body"),
     [('suspend("g")', "branch(ctx)"), ('run("a", int)', "ctx.parallel(branch)"), ("parallel()", "branch(ctx)")],
 )
-@pytest.mark.xfail(reason="the end of the process waits for what was abandoned", strict=True)
 def test_a_body_that_never_stops_asking_is_abandoned_and_the_process_ends(syscall: str, body: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ENDLESS.format(syscall=syscall, body=body)],
