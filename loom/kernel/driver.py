@@ -10,7 +10,7 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import orjson
@@ -18,8 +18,9 @@ import orjson
 from loom import values
 from loom.core import facts as f
 from loom.core.envelope import EventEnvelope
+from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
-from loom.core.ids import ExecutionId, Incarnation
+from loom.core.ids import ExecutionId, Incarnation, label
 from loom.core.logs import FlowLog
 from loom.core.missing import MISSING
 from loom.core.outcome import Outcome, outcome_of
@@ -36,13 +37,28 @@ from loom.spi.event_store import RequestKind, RequestTaken
 Event = EventEnvelope[Any]
 
 
+EVER_S: Final = 1e10
+
+
 class Manner(NamedTuple):
     """How one verb wants a run driven: for whom, lingering how long, with what request to make at the frontier."""
 
     principal: str | None
-    linger_s: float
+    linger_ms: int
     offer: Callable[[Drive], Awaitable[None]] | None = None
     is_start: bool = False
+
+
+def manner(principal: str | None, linger_s: float, offer: Any = None, *, is_start: bool = False) -> Manner:
+    """Return a manner, checked before anything is written.
+
+    Raises:
+        InvalidId, InvalidDeclaration: the principal or *linger_s* (seconds; infinite is for ever) cannot be used.
+    """
+    if not linger_s >= 0:
+        raise InvalidDeclaration(f"linger_s={linger_s}: a number of seconds, zero or more")
+    linger_ms = round(min(linger_s, EVER_S) * 1000)
+    return Manner(label("principal", principal) if principal else None, linger_ms, offer, is_start)
 
 
 class Ask(NamedTuple):
@@ -146,7 +162,7 @@ class Driver:
             encode_result=values.codec_for(self.hints_of(flow)[1], "result").encode,
             principal=manner.principal,
             is_start=manner.is_start,
-            linger_ms=round(manner.linger_s * 1000),
+            linger_ms=manner.linger_ms,
             before_going_on=manner.offer,
         )
 

@@ -26,7 +26,7 @@ from loom.core.state import ExecutionState, empty_state
 from loom.core.step import Step
 from loom.kernel.addressing import doubt_meant, gate_meant
 from loom.kernel.codec import decode_events, refuse_newer
-from loom.kernel.driver import Ask, Driver, Manner
+from loom.kernel.driver import Ask, Driver, Manner, manner
 from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, SequenceConflict
 from loom.kernel.fold import RULES, fold
@@ -118,13 +118,14 @@ class WorkflowRuntime:
             ExecutionAlreadyExists: the id is taken; nothing ran.
             DriveStopped, StoreError: the drive had to stop; the run can be resumed.
         """
+        wished = manner(options.get("principal"), options.get("linger_s", LINGER_S), is_start=True)
         found, resources = self.flow(flow), await self._driver.open()
         chosen = execution_id(id) if id is not None else None
         fact = self._start_fact(found, input, options.get("attributes"))
         run_id = chosen or self._made_up_id(found.id)
         journal = self._driver.journal(empty_state(run_id), None)
-        principal, started = options.get("principal"), options.get("started")
-        journal.commit("EXECUTION_STARTED", fact, _by(principal))
+        started = options.get("started")
+        journal.commit("EXECUTION_STARTED", fact, _by(wished.principal))
         if chosen is not None or started is not None:
             try:
                 await journal.barrier()
@@ -132,8 +133,7 @@ class WorkflowRuntime:
                 raise ExecutionAlreadyExists(execution_id=run_id) from conflict
         if started is not None:
             started(run_id)
-        manner = Manner(principal, options.get("linger_s", LINGER_S), is_start=True)
-        return await self._driver.take_up(journal, found, manner, resources)
+        return await self._driver.take_up(journal, found, wished, resources)
 
     async def resume(
         self,
@@ -157,13 +157,13 @@ class WorkflowRuntime:
             SequenceConflict: another process drives it.
         """
         if answer is MISSING:
-            return await self._go_on(execution_id, lambda *_: Manner(principal, linger_s))
+            return await self._go_on(execution_id, lambda *_: manner(principal, linger_s))
 
         def manner_of(state: ExecutionState, incarnation: Incarnation) -> Manner:
             meant = gate_meant(state, gate, shown=shown)
             body = {"start": meant.start, "answer": values.plain(answer), "principal": principal}
             ask = Ask("answer", f"gate:{meant.start}", body, meant.gate)
-            return Manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
+            return manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
 
         return await self._go_on(execution_id, manner_of)
 
@@ -189,7 +189,7 @@ class WorkflowRuntime:
             doubt = state.attempts[meant.start].doubt
             body = {"start": meant.start, "verdict": verdict, "value": values.plain(value), "principal": principal}
             ask = Ask("verdict", f"doubt:{meant.start}:{doubt.sequence if doubt else 0}", body, meant.gate)
-            return Manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
+            return manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
 
         return await self._go_on(execution_id, manner_of)
 
@@ -201,14 +201,14 @@ class WorkflowRuntime:
         Raises:
             ExecutionNotFound, ExecutionNotFailed, SequenceConflict: nothing was written.
         """
-        resources = await self._driver.open()
+        wished, resources = manner(principal, linger_s), await self._driver.open()
         async with self._driver.place(ExecutionId(execution_id)):
             state, incarnation = await self._loaded(execution_id)
             fact, flow = retried(state), self.flow(state.facts.flow)
             journal = self._driver.journal(state, incarnation)
             journal.commit("EXECUTION_RETRIED", fact, _by(principal))
             await journal.barrier()
-            driving = self._driver.take_up(journal, flow, Manner(principal, linger_s), resources)
+            driving = self._driver.take_up(journal, flow, wished, resources)
         return await driving
 
     async def _go_on(self, id: str, manner_of: Callable[[ExecutionState, Incarnation], Manner]) -> Outcome[Any]:
@@ -221,17 +221,17 @@ class WorkflowRuntime:
                     if run_id in self._driver.drives:
                         continue
                     state, incarnation = await self._resumable(run_id)
-                    manner, flow = manner_of(state, incarnation), self.flow(state.facts.flow)
+                    wished, flow = manner_of(state, incarnation), self.flow(state.facts.flow)
                     journal = self._driver.journal(state, incarnation)
-                    driving = self._driver.take_up(journal, flow, manner, resources)
+                    driving = self._driver.take_up(journal, flow, wished, resources)
                 return await driving
             await drive.live.wait()
             if drive.ending is None and drive.journal.incarnation is not None:
-                manner = manner_of(drive.state, drive.journal.incarnation)
-                handed = await self._driver.hand_over(drive, manner)
+                wished = manner_of(drive.state, drive.journal.incarnation)
+                handed = await self._driver.hand_over(drive, wished)
                 if handed is not None:
                     return handed
-                manner_of = _plainly(manner)
+                manner_of = _plainly(wished)
             await asyncio.sleep(0)  # it is over, and gives its place up now
 
     async def load_state(self, execution_id: str) -> ExecutionState:
@@ -300,7 +300,7 @@ class WorkflowRuntime:
             rules=dict(RULES),
             input=self._encoded_input(flow, input),
             defaulted=True if input is MISSING and flow.takes_input else None,
-            attributes=dict(attributes) if attributes else None,
+            attributes=values.encode(dict(attributes)) if attributes else None,
         )
 
     def _encoded_input(self, flow: Flow[Any, Any], input: Any) -> Any:
@@ -353,9 +353,9 @@ class WorkflowRuntime:
         return head.length if head is not None else 0
 
 
-def _plainly(manner: Manner) -> Callable[[ExecutionState, Incarnation], Manner]:
+def _plainly(wished: Manner) -> Callable[[ExecutionState, Incarnation], Manner]:
     """Return the manner of driving without a request: it was made already."""
-    return lambda *_: manner._replace(offer=None)
+    return lambda *_: wished._replace(offer=None)
 
 
 def _by(principal: str | None) -> Mapping[str, Any]:

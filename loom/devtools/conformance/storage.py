@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from loom.core.ids import ExecutionId
+from loom.devtools.conformance.batches import BatchConformance
 from loom.devtools.conformance.event_feed import EventFeedConformance
 from loom.devtools.conformance.event_store import AppendIdConformance, EventStoreConformance, ReadConformance
 from loom.devtools.conformance.execution_index import ExecutionIndexConformance
@@ -26,6 +27,7 @@ from loom.spi.event_store import (
 class StorageConformance(
     EventStoreConformance,
     AppendIdConformance,
+    BatchConformance,
     ReadConformance,
     RequestLaneConformance,
     ExecutionIndexConformance,
