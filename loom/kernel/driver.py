@@ -39,17 +39,19 @@ Event = EventEnvelope[Any]
 
 EVER_S: Final = 1e10
 
+Offer = Callable[[Drive], Awaitable[None]]
+
 
 class Manner(NamedTuple):
     """How one verb wants a run driven: for whom, lingering how long, with what request to make at the frontier."""
 
     principal: str | None
     linger_ms: int
-    offer: Callable[[Drive], Awaitable[None]] | None = None
+    offer: Offer | None = None
     is_start: bool = False
 
 
-def manner(principal: str | None, linger_s: float, offer: Any = None, *, is_start: bool = False) -> Manner:
+def manner(principal: str | None, linger_s: float, offer: Offer | None = None, *, is_start: bool = False) -> Manner:
     """Return a manner, checked before anything is written.
 
     Raises:

@@ -300,7 +300,7 @@ class WorkflowRuntime:
             rules=dict(RULES),
             input=self._encoded_input(flow, input),
             defaulted=True if input is MISSING and flow.takes_input else None,
-            attributes=values.encode(dict(attributes)) if attributes else None,
+            attributes={key: values.encode(value) for key, value in attributes.items()} if attributes else None,
         )
 
     def _encoded_input(self, flow: Flow[Any, Any], input: Any) -> Any:
