@@ -188,7 +188,7 @@ def events(folder: Path, run_id: str) -> list[EventEnvelope[Any]]:
     async def read() -> list[EventEnvelope[Any]]:
         storage = SqliteStorage(folder / ".loom" / "loom.db", readonly=True)
         try:
-            return [event async for event in read_log(storage, ExecutionId(run_id))]
+            return await read_log(storage, ExecutionId(run_id))
         finally:
             await storage.close()
 

@@ -110,7 +110,7 @@ def store_at(path: Path) -> int:
 
 
 async def log_of(storage: Storage, execution_id: str) -> list[Event]:
-    return [event async for event in read_log(storage, ExecutionId(execution_id))]
+    return await read_log(storage, ExecutionId(execution_id))
 
 
 def types_of(events: Iterable[Event]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from loom.core import facts as f
-from loom.kernel.outcome import outcome_of
+from loom.core.outcome import outcome_of
 from loom_cli.hints import Hints
 from loom_cli.outcomes import Teller, outcome_json
 from loom_cli.principals import UNKNOWN, principal_of
