@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
 from loom.core.json import JsonObject
-from loom.core.state import ExecutionState, empty_state
+from loom.core.state import Attempts, ExecutionState, RunFacts, empty_state
 from loom.kernel.codec import EXTRA, payload_json
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import EVENTS, evolve
@@ -77,8 +77,12 @@ def event_json(event: Event) -> JsonObject:
 
 
 def state_json(state: ExecutionState) -> JsonObject:
-    """Return *state* as JSON, whole: equal states give equal JSON, whatever order their maps have."""
-    return {
+    """Return *state* as JSON: equal states give equal JSON, whatever order their maps have.
+
+    What is empty, or as it is before anything happened, is left out: a field that a later version adds to the state
+    does not rename the states of old logs.
+    """
+    whole = {
         "execution_id": state.execution_id,
         "status": state.status,
         "sequence": state.sequence,
@@ -87,13 +91,22 @@ def state_json(state: ExecutionState) -> JsonObject:
         "settled": [[event_json(settled.start), settled.outcome.sequence] for settled in state.settled],
         "outcomes": [event_json(settled.outcome) for settled in state.settled],
         "gates": sorted(state.gates),
-        "attempts": [
-            [start, {**attempts._asdict(), "doubt": attempts.doubt.sequence if attempts.doubt else None}]
-            for start, attempts in sorted(state.attempts.items())
-        ],
+        "attempts": [[start, _attempts_json(attempts)] for start, attempts in sorted(state.attempts.items())],
         "cuts": [[start, event_json(cut.outcome)] for start, cut in sorted(state.cuts.items())],
-        "facts": state.facts._asdict(),
+        "facts": _changed(state.facts),
     }
+    return {name: part for name, part in whole.items() if part not in ([], {})}
+
+
+def _attempts_json(attempts: Attempts) -> JsonObject:
+    changed = _changed(attempts)
+    return changed if attempts.doubt is None else {**changed, "doubt": attempts.doubt.sequence}
+
+
+def _changed(record: RunFacts | Attempts) -> JsonObject:
+    """Return the fields of *record* that are not as they begin."""
+    begin = record._field_defaults
+    return {name: value for name, value in record._asdict().items() if value != begin[name]}
 
 
 def state_digest(state: ExecutionState) -> str:
@@ -113,8 +126,7 @@ def _evolved(state: ExecutionState, event: Event, *, forgiving: bool) -> Executi
     known = legible(event)
     try:
         return evolve(state, known)._replace(execution_id=event.execution_id)
-    except (AttributeError, KeyError, StopIteration) as error:
-        if forgiving:  # what it refers to was of a kind that is not known here
-            return evolve(state, event._replace(type=_UNKNOWN))
-        why = f"it does not fit the events before it ({type(error).__name__}: {error})"
-        raise LogCorrupt(execution_id=event.execution_id, sequence=event.sequence, why=why) from error
+    except LogCorrupt:
+        if not forgiving:
+            raise
+        return evolve(state, event._replace(type=_UNKNOWN))  # what it refers to was of a kind that is not known here

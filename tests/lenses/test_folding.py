@@ -16,7 +16,7 @@ from loom.kernel.codec import decode_events, encode_event
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import fold
 from loom.lenses.execution import execution_view
-from loom.lenses.folding import event_json, fold_at, log_chain, state_digest, states
+from loom.lenses.folding import event_json, fold_at, log_chain, state_digest, state_json, states
 from loom.spi.event_store import EventRecord
 from loom.spi.memory import MemoryStorage
 from tests.house import ROOT
@@ -119,6 +119,25 @@ async def test_a_log_of_a_newer_loom_can_be_looked_at(logs: dict[str, list[Event
         assert execution_view(fold_at(read), read).flow == "refund"
     assert fold_at(unknown_type).sequence == len(events) - 1
     assert event_json(unknown_version[13])["payload"] == {"id": "approval", "hope": 1}
+
+
+async def test_what_refers_to_something_newer_moves_the_sequence_only(logs: dict[str, list[Event]]) -> None:
+    events = logs["refund-42"]
+    start = next(event.sequence for event in events if event.type == "STEP_STARTED")
+
+    read = newer(events, start, type="STEP_DREAMT")
+
+    assert fold_at(read).sequence == len(events) - 1
+    assert any(event.payload == events[-1].payload for event in read)
+
+
+async def test_a_state_is_named_by_what_happened_so_that_a_new_field_renames_no_old_state(
+    logs: dict[str, list[Event]],
+) -> None:
+    begun = state_json(fold_at(logs["refund-42"], 0))
+
+    assert set(begun) == {"execution_id", "status", "sequence", "at", "facts"}
+    assert not set(begun["facts"]) & {"generation", "wake_at", "failure"}
 
 
 async def test_an_event_that_refers_to_nothing_is_a_corrupt_log(logs: dict[str, list[Event]]) -> None:
