@@ -27,6 +27,7 @@ from loom_cli.hints import Hints
 from loom_cli.interrupting import Interruption, end_children, threads_hold_the_process
 from loom_cli.outcomes import Teller, outcome_json
 from loom_cli.progress import Progress, progress_of
+from loom_cli.streams import OutputClosed, OutputRefused
 from loom_cli.watching import Silent, Watcher, prints_beside_the_result, watcher_for
 from loom_cli.wording import Event
 
@@ -119,10 +120,7 @@ class Driving:
         return await self._app.runtime.load_state(self._id)
 
     def _listen(self, event: Event) -> None:
-        try:
-            self._watcher.event(event)
-        except OSError:  # nobody looks any more: the run goes on all the same
-            self._watcher = Silent(self._cli.screen, self._watcher.progress)
+        self._watcher.event(event)
 
     @contextlib.contextmanager
     def _warnings_said(self) -> Iterator[None]:
@@ -152,7 +150,8 @@ class Driving:
         """Tell what there is to tell before the process is ended the hard way."""
         self._watcher.end()
         if self._id:
-            self._tell(End(self._watcher.progress.state, status="interrupted"))
+            with contextlib.suppress(OutputClosed, OutputRefused):
+                self._tell(End(self._watcher.progress.state, status="interrupted"))
 
     # -- telling -------------------------------------------------------------------------------------------------
 

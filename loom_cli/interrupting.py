@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, Final, TypeVar
 
 from loom_cli.exits import ExitCode
+from loom_cli.streams import OutputClosed, OutputRefused
 
 T = TypeVar("T")
 
@@ -103,7 +104,7 @@ class Interruption:
         self._leaving()
         end_children()
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, OutputClosed, OutputRefused):
                 stream.flush()
         os._exit(ExitCode.INTERRUPTED)
 

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None, *, cli: Cli | None = None) -> int:
     if argv and argv[0] in ("--version", "-V"):
         from loom_cli.version import print_version
 
-        return print_version(cli.screen.out if cli is not None else sys.stdout)
+        return print_version(sys.stdout)
     from loom_cli.running import run
 
     return run(list(argv), cli)

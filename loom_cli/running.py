@@ -7,6 +7,7 @@ from contextlib import redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from loom_cli.exits import ExitCode, exit_code_of_error
+from loom_cli.streams import OutputClosed, OutputRefused
 
 if TYPE_CHECKING:
     from loom_cli.cli import Cli
@@ -26,17 +27,21 @@ def run(arguments: list[str], cli: Cli | None) -> int:
     cli.debug, cli.json_errors = "--debug" in options, "--json" in options
     arguments = [word for word in options if word != "--debug"] + arguments[len(options) :]
     try:
-        try:
-            status = _dispatch(arguments, cli)
-        except BrokenPipeError:
-            raise
-        except BaseException as error:  # noqa: BLE001  # the one place where errors become text and a status
-            status = _tell(error, cli)
+        status = _dispatch(arguments, cli)
         cli.screen.flush()
-    except OSError as error:  # the output cannot be written: a closed pipe, or a full disk behind it
-        cli.screen.abandon()
-        return ExitCode.DONE if isinstance(error, BrokenPipeError) else _unwritable(error, cli)
+    except OutputClosed:
+        status = ExitCode.DONE
+    except BaseException as error:  # noqa: BLE001  # the one place where errors become text and a status
+        status = _tell(error, cli)
+    cli.screen.err.flush()
     return int(status)
+
+
+def refused_output(refused: OSError) -> int:
+    """Tell that the results of this process were not taken, and return the status for it."""
+    from loom_cli.cli import Cli
+
+    return _tell(OutputRefused.of(refused), Cli.of_process())
 
 
 def _dispatch(arguments: list[str], cli: Cli) -> int:
@@ -51,11 +56,12 @@ def _dispatch(arguments: list[str], cli: Cli) -> int:
     from loom_cli.group import root
 
     command = root(completion=completes or arguments[0].startswith(_COMPLETING))
-    if completes:
-        command.main(prog_name="loom", obj=cli)  # writes the answer for the shell and exits
     try:
-        with redirect_stdout(cli.screen.out), command.make_context("loom", arguments, obj=cli) as ctx:
-            status = command.invoke(ctx)
+        with redirect_stdout(cli.screen.out):
+            if completes:
+                command.main(prog_name="loom", obj=cli)  # writes the answer for the shell and exits
+            with command.make_context("loom", arguments, obj=cli) as ctx:
+                status = command.invoke(ctx)
     except typer.Exit as ended:  # --help ends so, having printed
         return ended.exit_code
     return status if isinstance(status, int) else ExitCode.DONE
@@ -85,19 +91,13 @@ def _tell(error: BaseException, cli: Cli) -> int:
 
 
 def _say(cli: Cli, code: str, what: str, hint: str, *, status: ExitCode, fields: dict[str, Any] | None = None) -> int:
-    cli.screen.out.flush()
+    with suppress(OutputClosed, OutputRefused):  # what is told here is more than that
+        cli.screen.out.flush()
     if cli.json_errors:
         cli.screen.error_json(code, what, hint, fields or {})
     else:
         cli.screen.error(code, what, hint)
     return status
-
-
-def _unwritable(error: OSError, cli: Cli) -> int:
-    with suppress(OSError):
-        cli.screen.error("output", f"the output cannot be written: {error.strerror}", "Nothing in the store was lost.")
-        cli.screen.err.flush()
-    return ExitCode.FAILED
 
 
 def _fields(error: BaseException) -> dict[str, Any]:

@@ -12,10 +12,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TextIO, TypeAlias
+from typing import Any, Final, NamedTuple, TextIO, TypeAlias, cast
 
 from loom_cli.safe_text import safe, safe_json, safe_lines
-from loom_cli.version import abandon
+from loom_cli.streams import Messages, Results
 
 _CODES: Final = {
     "bold": "1",
@@ -75,7 +75,7 @@ class Column(NamedTuple):
 
 
 class Screen:
-    """Two streams, and what may be drawn on them.
+    """Two streams, and what may be drawn on them: *out* refuses by an error of the command, *err* never (streams.py).
 
     *width* is in cells; *colour* and *unicode* say what *out* takes, *interactive* whether a person is on both ends, so
     that a question may be asked.
@@ -93,7 +93,8 @@ class Screen:
         unicode: bool = True,
         interactive: bool = False,
     ) -> None:
-        self.out, self.err, self.width, self.terminal = out, err, width, terminal
+        self.out, self.err = cast("TextIO", Results(out)), cast("TextIO", Messages(err))
+        self.width, self.terminal = width, terminal
         self.colour, self.colour_err, self.unicode, self.interactive = colour, colour_err, unicode, interactive
 
     @classmethod
@@ -161,7 +162,11 @@ class Screen:
         self.err.write(self._json({"error": told}, self.err, None) + "\n")
 
     def flush(self) -> None:
-        """Hand everything to whoever reads; a pipe that was closed shows here at the latest."""
+        """Hand everything to whoever reads.
+
+        Raises:
+            OutputClosed, OutputRefused: the results are not taken; a closed pipe shows here at the latest.
+        """
         self.out.flush()
         self.err.flush()
 
@@ -170,14 +175,6 @@ class Screen:
         import traceback
 
         self.err.write(safe_lines("".join(traceback.format_exception(error))))
-
-    def abandon(self) -> None:
-        """Write nothing more to a stream that takes nothing more, not even at exit."""
-        for stream in (self.out, self.err):
-            try:
-                stream.flush()
-            except OSError:
-                abandon(stream)
 
     # -- pieces --------------------------------------------------------------------------------------------------
 

@@ -10,13 +10,19 @@ if TYPE_CHECKING:  # typing would take longer than the rest
     from typing import TextIO
 
 
-def print_version(out: TextIO) -> int:
-    """Print the version and return the exit status; a closed pipe is no fault."""
+def print_version(out: TextIO | None) -> int:
+    """Print the version and return the exit status; a closed pipe, or no output at all, is no fault."""
+    if out is None:  # the shell closed it, as in >&-
+        return 0
     try:
         out.write(f"loom {version()}\n")
         out.flush()
-    except BrokenPipeError:
+    except OSError as refused:
         abandon(out)
+        if not isinstance(refused, BrokenPipeError):
+            from loom_cli.running import refused_output
+
+            return refused_output(refused)
     return 0
 
 

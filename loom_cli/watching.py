@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -188,9 +187,6 @@ def _is_terminal(stream: Any) -> bool:
 
 @contextlib.contextmanager
 def prints_beside_the_result(screen: Screen) -> Iterator[None]:
-    """Send what authors print to where messages go: stdout holds the result alone."""
-    if sys.stdout is not screen.out:  # a test's own screen: nothing of the process is touched
-        yield
-        return
-    with contextlib.redirect_stdout(sys.stderr):
+    """Send what authors print to where messages go: stdout holds the result alone, and no step fails by its words."""
+    with contextlib.redirect_stdout(screen.err), contextlib.redirect_stderr(screen.err):
         yield

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.loom_cli.desk import APP
 from tests.loom_cli.story import store_at
 
 
@@ -42,3 +46,17 @@ def project(_told: Project, tmp_path: Path) -> Project:
     """A folder of the test's own with the story's store in it."""
     shutil.copytree(_told.folder / ".loom", tmp_path / ".loom")
     return Project(tmp_path, _told.now_ms)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the app of `desk.py`, as the working folder; its module is forgotten afterwards."""
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOOM_PRINCIPAL", "ada")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    importlib.invalidate_caches()
+    yield tmp_path
+    for name in ("app", "other"):
+        sys.modules.pop(name, None)

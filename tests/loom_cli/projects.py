@@ -28,11 +28,9 @@ class Ended(NamedTuple):
 
 def loom(*arguments: str, folder: Path) -> Ended:
     """Run the command line in this process, in *folder*, on a screen that is no terminal."""
-    screen = Screen(io.StringIO(), io.StringIO())
-    status = main(arguments, cli=Cli(screen, folder=folder))
-    assert isinstance(screen.out, io.StringIO)
-    assert isinstance(screen.err, io.StringIO)
-    return Ended(status, screen.out.getvalue(), screen.err.getvalue())
+    out, err = io.StringIO(), io.StringIO()
+    status = main(arguments, cli=Cli(Screen(out, err), folder=folder))
+    return Ended(status, out.getvalue(), err.getvalue())
 
 
 def python(*arguments: str, folder: Path) -> Ended:

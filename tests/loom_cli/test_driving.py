@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,25 +10,6 @@ from tests.loom_cli.desk import APP, effects, events, state, types
 from tests.loom_cli.projects import Ended, loom
 
 CLAIM = ("--set", "order=A-17", "--set", "amount=40")
-
-
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with the app, as the working folder; its module is forgotten afterwards."""
-    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LOOM_PRINCIPAL", "ada")
-    monkeypatch.delenv("LOOM_STORE", raising=False)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    importlib.invalidate_caches()
-    yield tmp_path
-    forget_the_app()
-
-
-def forget_the_app() -> None:
-    for name in ("app", "other"):
-        sys.modules.pop(name, None)
 
 
 def waiting(desk: Path, run_id: str = "r1") -> Ended:

@@ -253,21 +253,6 @@ def test_a_run_that_stands_so_has_this_status(status: str, code: int) -> None:
 # Pipes
 
 
-class ClosedPipe(io.StringIO):
-    """A stream whose reader is gone: it shows when something is handed over, at the flush."""
-
-    def flush(self) -> None:
-        raise BrokenPipeError(32, "Broken pipe")
-
-
-def test_a_closed_pipe_ends_quietly_even_if_it_shows_at_the_last_flush(project: Project) -> None:
-    err = io.StringIO()
-
-    status = main(["ps"], cli=Cli(Screen(ClosedPipe(), err), folder=project.folder))
-
-    assert (status, err.getvalue()) == (ExitCode.DONE, "")
-
-
 @pytest.mark.parametrize("arguments", [("logs", "refund-41"), ("logs", "refund-41", "-f"), ("--version",), ("--help",)])
 def test_a_pipe_that_nobody_reads_is_no_fault(arguments: tuple[str, ...], project: Project) -> None:
     reading, writing = os.pipe()
@@ -284,25 +269,6 @@ def test_a_pipe_that_nobody_reads_is_no_fault(arguments: tuple[str, ...], projec
         _, err = running.communicate()
 
     assert (running.returncode, err) == (ExitCode.DONE, b"")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110  # a device
-def test_a_full_disk_behind_the_output_is_told(project: Project) -> None:
-    with open("/dev/full", "w", encoding="utf-8") as full:  # noqa: PTH123  # a device
-        done = subprocess.run(
-            [sys.executable, "-m", "loom_cli", "ps"],
-            cwd=project.folder,
-            env=environment({}),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-
-    assert done.returncode == ExitCode.FAILED
-    assert done.stderr.startswith("error[output]: the output cannot be written: ")
-    assert "Traceback" not in done.stderr
-    assert "Exception ignored" not in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")

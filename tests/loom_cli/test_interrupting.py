@@ -13,17 +13,11 @@ from pathlib import Path
 import pytest
 
 from loom_cli.interrupting import descendants, parents
-from tests.loom_cli.desk import APP, Running, effects, events, state, types
+from tests.loom_cli.desk import Running, effects, events, state, types
 from tests.loom_cli.projects import Ended
 
 CLAIM = ("--set", "order=A-17", "--set", "amount=40")
 NOISE = ("Traceback", "Task ", "never retrieved", "was never awaited", "Exception ignored", "KeyboardInterrupt")
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Path:
-    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
-    return tmp_path
 
 
 def begun(desk: Path, flow: str, seconds: float, step: str, **environment: str) -> Running:

@@ -21,7 +21,6 @@ from loom_cli.principals import UNKNOWN, principal_of
 from loom_cli.progress import progress_of, view
 from loom_cli.screen import Screen
 from loom_cli.watching import painted
-from tests.loom_cli.desk import APP
 from tests.loom_cli.logs_by_hand import RUN, STARTED_AT, log, refused, step
 
 NOW = STARTED_AT + 20_000
@@ -173,12 +172,6 @@ def on_a_terminal(folder: Path, *arguments: str, **environment: str) -> str:
     os.close(ours)
     assert process.wait(timeout=60) in (0, 1, 3)
     return written.decode()
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Path:
-    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
-    return tmp_path
 
 
 def test_a_terminal_sees_the_tree_redrawn_and_the_authors_words_above_it(desk: Path) -> None:
