@@ -424,7 +424,8 @@ async def retried(ctx: loom.Context) -> list[Any]:
         return saw("one", done)
 
     async def other(ctx: loom.Context) -> Any:
-        return saw("other", [await ctx.run(work, "other"), await ctx.suspend("other", expects=int)])
+        name = await ctx.run(work, "other")
+        return saw("other", [name, await ctx.suspend("other", expects=int)])
 
     both = await ctx.parallel(one, other)
     return [*both, saw("end", await ctx.run(work, "end"))]
