@@ -253,6 +253,11 @@ class ReadConformance:
 
         assert await payloads(store, REFUND) == odd
 
+    async def test_payloads_of_nothing_come_back(self, store: Storage) -> None:
+        await appended(store, first(REFUND, b"", b""))
+
+        assert await payloads(store, REFUND) == [b"", b""]
+
     async def test_metadata_comes_back_beside_its_own_payload(self, store: Storage) -> None:
         written = [EventRecord(place, "T", place, b"p" * place, b"m" * (9 - place)) for place in range(10)]
 

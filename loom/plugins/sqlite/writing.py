@@ -81,7 +81,8 @@ _EVENT: Final = "INSERT INTO events (run, sequence, type, at, payload, metadata)
 _EVENTS: Final = """
     INSERT INTO events (run, sequence, type, at, payload, metadata)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-           json_extract(value, '$[3]'), substr(?2, json_extract(value, '$[4]'), json_extract(value, '$[5]')),
+           json_extract(value, '$[3]'),
+           ifnull(substr(?2, json_extract(value, '$[4]'), json_extract(value, '$[5]')), x''),
            CASE json_extract(value, '$[6]') WHEN 0 THEN NULL ELSE
                substr(?2, json_extract(value, '$[4]') + json_extract(value, '$[5]'), json_extract(value, '$[6]')) END
     FROM json_each(?1)
@@ -90,7 +91,7 @@ _REQUESTS: Final = """
     INSERT INTO requests (run, number, kind, key, at, body)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
            json_extract(value, '$[3]'), json_extract(value, '$[4]'),
-           substr(?2, json_extract(value, '$[5]'), json_extract(value, '$[6]'))
+           ifnull(substr(?2, json_extract(value, '$[5]'), json_extract(value, '$[6]')), x'')
     FROM json_each(?1)
 """
 _CONSUME: Final = """
