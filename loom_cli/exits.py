@@ -36,6 +36,7 @@ _BY_ERROR: Final = {
     "invalid-payload": ExitCode.USAGE,
     "name-refused": ExitCode.USAGE,
     "not-in-doubt": ExitCode.USAGE,
+    "not-serializable": ExitCode.USAGE,  # an input or an answer: what a step returns fails the run
     "replay-divergence": ExitCode.WAITING,
     "source-invalid": ExitCode.USAGE,
     "store-not-found": ExitCode.NOT_FOUND,

@@ -16,6 +16,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from loom.core.missing import MISSING
+from loom_cli.errors import Usage
 from loom_cli.payloads import json_or_text
 from loom_cli.schemas import Schema, choices_of, fields_of, is_nullable, kind_of, resolved, words
 
@@ -143,7 +144,14 @@ def entry(part: Schema, line: str) -> Json:
         case "string":
             return _text(part, line)
         case _:
-            return json_or_text(line)
+            return _any(line)
+
+
+def _any(line: str) -> Json:
+    try:
+        return json_or_text(line, "it")
+    except Usage as refused:
+        raise Refused(str(refused)) from None
 
 
 def _boolean(line: str) -> bool:
@@ -157,7 +165,7 @@ def _number(line: str, kind: type[int] | type[float], what: str) -> int | float:
         number = kind(line)
     except ValueError:
         raise Refused(f"{line!r} is not {what}" if line else f"give {what}") from None
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):
         raise Refused(f"{line!r} is not {what}")
     return number
 
@@ -205,12 +213,13 @@ def _choice(form: _Form, part: Schema, path: str, *, known: Json = MISSING) -> A
 
 def _number_of(question: Question) -> Generator[Question, str, int]:
     """Ask for one of the choices, by its number or its text, and return its index."""
+    numbers = [str(number) for number in range(1, len(question.choices) + 1)]
     while True:
         line = (yield question).strip() or question.default
         if line in question.choices:
             return question.choices.index(line)
-        if line.isascii() and line.isdigit() and 1 <= int(line) <= len(question.choices):
-            return int(line) - 1
+        if line in numbers:
+            return numbers.index(line)
         question = question._replace(problem=f"choose 1 to {len(question.choices)}")
 
 

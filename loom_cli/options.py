@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+import math
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from loom_cli.completion import complete_flows, complete_ids
+from loom_cli.safe_text import is_utf8
 
 ExecutionArgument: TypeAlias = Annotated[
     str,
@@ -15,15 +17,34 @@ ExecutionArgument: TypeAlias = Annotated[
     ),
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON (docs/reference/json.md).")]
+EVENTS_MAX: Final = 2**63 - 1
+"""The last number that an event can have: that of the stores (SQLite's integers have 64 bits)."""
+
 StoreOption: TypeAlias = Annotated[
     str | None, typer.Option("--store", metavar="URL", help="The store: a path, or sqlite:///path.")
 ]
 AppOption: TypeAlias = Annotated[
     str | None, typer.Option("--app", metavar="MODULE:ATTRIBUTE", help="The app, instead of app.py or [tool.loom] app.")
 ]
+
+
+def _flows(given: list[str] | None) -> list[str] | None:
+    """Return *given*: bytes that are no UTF-8 name no flow, and no store can look for them."""
+    for flow in given or ():
+        if not is_utf8(flow):
+            raise typer.BadParameter(f"{flow!r} is no flow")
+    return given
+
+
 FlowFilterOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--flow", metavar="FLOW", help="Only of this flow; may be repeated.", autocompletion=complete_flows),
+    typer.Option(
+        "--flow",
+        metavar="FLOW",
+        callback=_flows,
+        help="Only of this flow; may be repeated.",
+        autocompletion=complete_flows,
+    ),
 ]
 
 # -- of commands that drive ------------------------------------------------------------------------------------------
@@ -32,9 +53,24 @@ SetOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Set a field; the value is JSON, else text. May be repeated."),
 ]
+
+
+def _seconds(given: float) -> float:
+    """Return *given*, `inf` for ever: a range does not see that `nan` lies outside of it."""
+    if math.isnan(given):
+        raise typer.BadParameter(f"{given} is no number of seconds")
+    return given
+
+
 WaitOption: TypeAlias = Annotated[
     float,
-    typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait in place for a timer before parking."),
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        callback=_seconds,
+        help="How long to wait in place for a timer before parking; inf: for ever.",
+    ),
 ]
 PrincipalOption: TypeAlias = Annotated[
     str | None, typer.Option("--as", metavar="PRINCIPAL", help="Who is acting, instead of LOOM_PRINCIPAL or the user.")

@@ -6,12 +6,15 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from loom.core.missing import MISSING
 from loom_cli.errors import Usage
+from loom_cli.safe_text import is_utf8
 
-_EXCERPT: int = 20
+_EXCERPT: Final = 20
+_FIELDS_MAX: Final = 200
+"""How deep `--set a.b.c=1` may reach: more than the log keeps."""
 
 
 def payload_given(text: str | None, assignments: Sequence[str], *, flag: str, folder: Path) -> Any:
@@ -24,10 +27,11 @@ def payload_given(text: str | None, assignments: Sequence[str], *, flag: str, fo
     """
     value = MISSING if text is None else parsed(_read(text, flag, folder), flag)
     for assignment in assignments:
+        _refuse_bytes(assignment, "--set")
         path, equals, written = assignment.partition("=")
         if not equals or not path:
             raise Usage(f"--set {assignment!r} is no assignment", hint="Write --set name=value.")
-        value = _with(value, path.split("."), json_or_text(written), assignment)
+        value = _with(value, path.split("."), json_or_text(written, "--set"), assignment)
     return value
 
 
@@ -35,12 +39,10 @@ def parsed(text: str, source: str) -> Any:
     """Return *text* as JSON.
 
     Raises:
-        Usage: it is none; the place and what stands there are told.
+        Usage: it is none, and the place and what stands there are told; or it is more than can be read.
     """
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise Usage(f"{source} is nested too deeply") from None
+        return _loaded(text, source)
     except json.JSONDecodeError as error:
         found = text[error.pos : error.pos + _EXCERPT].split("\n", maxsplit=1)[0]
         what = f"at {found!r}" if found.strip() else "at the end" if error.pos >= len(text.rstrip()) else "there"
@@ -50,29 +52,60 @@ def parsed(text: str, source: str) -> Any:
         raise Usage(f"{source} is not JSON: {place}: {reason} {what}", hint=hint) from None
 
 
-def json_or_text(text: str) -> Any:
-    """Return *text* as JSON if it is some, else as text."""
+def json_or_text(text: str, source: str) -> Any:
+    """Return *text* as JSON if it is some, else as text.
+
+    Raises:
+        Usage: it is JSON, but more than can be read: it was not meant as text.
+    """
+    try:
+        return _loaded(text, source)
+    except json.JSONDecodeError:
+        return text
+
+
+def _loaded(text: str, source: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    except RecursionError:
+        raise Usage(f"{source} is nested too deeply") from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # Python refuses to read integers without end
+        digits = sys.get_int_max_str_digits()
+        raise Usage(f"{source} holds a number of more than {digits} digits", hint="Give it as text.") from None
 
 
 def _read(text: str, flag: str, folder: Path) -> str:
     try:
         if text == "-":
-            return sys.stdin.read()
+            return _standard_input(flag)
         if text.startswith("@"):
-            return (folder / text[1:]).read_text("utf-8")
-    except OSError as error:
-        raise Usage(f"{flag} {text}: {error.strerror or error}") from None
+            return (folder / text[1:]).read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Usage(f"{flag} {text}: no UTF-8 at byte {error.start}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise Usage(f"{flag} {text}: {getattr(error, 'strerror', None) or error}") from None
+    _refuse_bytes(text, flag)
     return text
+
+
+def _refuse_bytes(text: str, flag: str) -> None:
+    if not is_utf8(text):
+        raise Usage(f"{flag} {text!r} is no UTF-8")
+
+
+def _standard_input(flag: str) -> str:
+    if sys.stdin is None:  # the shell closed it, as in <&-
+        raise Usage(f"{flag} -: there is no standard input", hint=f"Pipe the JSON in, or give {flag} @FILE.")
+    binary = getattr(sys.stdin, "buffer", None)
+    return binary.read().decode("utf-8-sig") if binary is not None else sys.stdin.read()
 
 
 def _with(value: Any, path: Sequence[str], new: Any, assignment: str) -> Any:
     """Return a copy of *value* with the field at *path* set to *new*."""
+    if len(path) > _FIELDS_MAX:
+        raise Usage(f"--set is nested too deeply: {len(path)} names")
     if value is MISSING:
         value = {}
     if not isinstance(value, dict):

@@ -48,3 +48,12 @@ def _escape(found: re.Match[str]) -> str:
 def _json_escape(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def is_utf8(text: str) -> bool:
+    """Tell whether *text* is characters: bytes of a command line that are no UTF-8 come in as halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -22,7 +22,7 @@ from loom_cli.event_lines import event_line, matches, style_of, unknown_types
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.ids import meant_id
-from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
+from loom_cli.options import EVENTS_MAX, ExecutionArgument, JsonOption, StoreOption
 from loom_cli.readable import readable
 from loom_cli.screen import Screen, Styled
 from loom_cli.times import date_time, day, time_of_day
@@ -45,7 +45,9 @@ def logs(
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="Only such events; `*FAILED` and the like fit; may be repeated."),
     ] = None,
-    start: Annotated[int, typer.Option("--from", metavar="N", min=0, help="Begin with event number N.")] = 0,
+    start: Annotated[
+        int, typer.Option("--from", metavar="N", min=0, max=EVENTS_MAX, help="Begin with event number N.")
+    ] = 0,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from loom.core.ids import execution_id as as_id
 from loom.spi.event_store import ExecutionQuery, ExecutionRow
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
-from loom_cli.options import FlowFilterOption, JsonOption, StoreOption
+from loom_cli.options import EVENTS_MAX, FlowFilterOption, JsonOption, StoreOption
 from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
 from loom_cli.times import age
 
@@ -112,6 +113,7 @@ def _cursor(text: str | None) -> tuple[int, str] | None:
     if text is None:
         return None
     started_at, colon, execution_id = text.partition(":")
-    if not (colon and execution_id and started_at.isdecimal()):
+    fits = started_at.isdecimal() and len(started_at) <= len(str(EVENTS_MAX)) and int(started_at) <= EVENTS_MAX
+    if not (colon and execution_id and fits):
         raise Usage(f"{text!r} is no cursor", hint="take it from the `cursor` of a row, or the note under a list")
-    return int(started_at), execution_id
+    return int(started_at), as_id(execution_id)

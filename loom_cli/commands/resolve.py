@@ -84,7 +84,7 @@ def _value(text: str | None, verdict: Verdict, cli: Cli) -> Any:
         return None
     if verdict is Verdict.RETRY:
         raise Usage("a step that is tried again has no value yet", hint="leave --value off")
-    if verdict is Verdict.FAILED and text[:1] not in ("@", "-"):
-        return json_or_text(text)
+    if verdict is Verdict.FAILED and text != "-" and not text.startswith("@"):
+        return json_or_text(text, "--value")
     given = payload_given(text, [], flag="--value", folder=cli.folder)
     return None if given is MISSING else given

@@ -30,6 +30,7 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -124,6 +125,11 @@ async def hello(ctx: loom.Context, name: str = "world") -> str:
 
 
 @loom.flow
+async def echo(ctx: loom.Context, x: Any) -> Any:
+    return x
+
+
+@loom.flow
 async def nap(ctx: loom.Context, seconds: float) -> str:
     await ctx.sleep(timedelta(seconds=seconds))
     return "awake"
@@ -175,7 +181,7 @@ async def changing(ctx: loom.Context) -> str:
 
 
 app = loom.define_config(
-    flows=[refund, hello, nap, failing, holding, executing, once, parent, plug, two, changing],
+    flows=[refund, hello, echo, nap, failing, holding, executing, once, parent, plug, two, changing],
     storage=loom.sqlite_storage(),
     grace_s=float(os.environ.get("GRACE_S", "10")),
 )

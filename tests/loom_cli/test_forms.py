@@ -213,3 +213,24 @@ def test_the_example_of_an_answer_is_one(annotation: Any) -> None:
 
     answer = payload_given(answers[0] if answers else None, sets, flag="--answer", folder=Path())
     values.parse(answer, annotation)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "line", "told"),
+    [
+        (int, "9" * 5000, "is not a whole number"),
+        (float, "1e999", "is not a number"),
+        (float, "nan", "is not a number"),
+        (Literal["a", "b"], "9" * 5000, "choose 1 to 2"),
+        (Any, "9" * 5000, "it holds a number of more than 4300 digits"),
+        (Any, "[" * 100_000, "it is nested too deeply"),
+    ],
+)
+def test_a_number_without_end_is_asked_again(annotation: Any, line: str, told: str) -> None:
+    _, asked = filled(annotation, line, "1")
+
+    assert told in asked[1].problem
+
+
+def test_a_whole_number_may_be_larger_than_any_float() -> None:
+    assert filled(int, "9" * 400)[0] == int("9" * 400)

@@ -65,6 +65,50 @@ def test_what_is_no_json_is_told_with_its_place(text: str, told: str) -> None:
     assert told in str(refused.value)
 
 
+@pytest.mark.parametrize("number", ["1" * 5000, "-" + "9" * 4400, '{"n": [' + "7" * 4301 + "]}"])
+def test_a_number_that_python_does_not_read_is_refused_and_never_becomes_text(number: str) -> None:
+    with pytest.raises(Usage, match="--input holds a number of more than 4300 digits"):
+        given(number)
+    with pytest.raises(Usage, match="--set holds a number of more than 4300 digits"):
+        given(None, f"x={number}")
+    with pytest.raises(Usage, match="--set is nested too deeply"):
+        given(None, "x=" + "[" * 100_000)
+
+
+def test_fields_of_fields_end_somewhere() -> None:
+    with pytest.raises(Usage, match="nested too deeply"):
+        given(None, ".".join("a" * 5000) + "=1")
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_json(tmp_path: Path) -> None:
+    (tmp_path / "claim.json").write_bytes(b"\xef\xbb\xbf[1]")
+
+    assert given("@claim.json", folder=tmp_path) == [1]
+
+
+def test_standard_input_is_utf_8_whatever_the_locale_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for written, encoding in ((b'"\xc3\xa9"', "latin-1"), (b'"\xff"', "utf-8")):
+        stdin = io.TextIOWrapper(io.BytesIO(written), encoding=encoding, errors="surrogateescape")
+        monkeypatch.setattr("sys.stdin", stdin)
+        if written == b'"\xff"':
+            with pytest.raises(Usage, match="--input -: no UTF-8 at byte 1"):
+                given("-")
+        else:
+            assert given("-") == "\u00e9"
+
+
+def test_standard_input_that_was_closed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+
+    with pytest.raises(Usage, match="--input -: there is no standard input"):
+        given("-")
+
+
+def test_a_name_that_no_file_can_have_is_told() -> None:
+    with pytest.raises(Usage, match="null"):
+        given("@a\0b")
+
+
 def test_an_assignment_needs_a_name_and_an_object() -> None:
     with pytest.raises(Usage, match="'x' is no assignment"):
         given(None, "x")

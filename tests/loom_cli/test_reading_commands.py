@@ -77,6 +77,45 @@ def test_ps_goes_on_after_a_cursor(run: Run) -> None:
     assert run("ps", "--before", "yesterday").status == ExitCode.USAGE
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ps", "--before", "99999999999999999999:x"),
+        ("ps", "--before", "9" * 5000 + ":x"),
+        ("ps", "--limit", "9" * 5000),
+        ("gates", "--limit", "9" * 5000),
+        ("logs", "refund-41", "--from", "99999999999999999999"),
+        ("logs", "refund-41", "--from", "9" * 5000),
+        ("show", "refund-41", "--at", "99999999999999999999"),
+        ("show", "refund-41", "--at", "9" * 5000),
+    ],
+)
+def test_a_number_that_no_store_has_is_wrong_usage(arguments: tuple[str, ...], run: Run) -> None:
+    done = run(*arguments)
+
+    assert (done.status, done.out) == (ExitCode.USAGE, "")
+    assert done.err.startswith("error[usage]: ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("gates", "--limit", "99999999999999999999"), ("logs", "refund-41", "--from", str(2**63 - 1))]
+)
+def test_a_large_number_is_no_fault(arguments: tuple[str, ...], run: Run) -> None:
+    assert run(*arguments).status == ExitCode.DONE
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("ps", "--flow", "\udcff"), ("ps", "--before", "1:\udcff"), ("gates", "--flow", "\udcff"), ("show", "\udcff")],
+)
+def test_bytes_that_are_no_text_are_wrong_usage(arguments: tuple[str, ...], run: Run) -> None:
+    done = run(*arguments)
+
+    assert (done.status, done.out) == (ExitCode.USAGE, "")
+    assert "udcff" in done.err
+    assert "unexpected" not in done.err
+
+
 def test_an_unknown_status_is_named_with_those_there_are(run: Run) -> None:
     ended = run("ps", "--status", "dead")
 
