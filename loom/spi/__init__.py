@@ -1,0 +1,139 @@
+"""What an edge of Loom implements: the interfaces, each with its version, and the in-memory implementation of each.
+
+This is all that a plugin imports of Loom beside `loom` itself. Names are imported when they are first used: importing this
+opens nothing. `loom.devtools.conformance` has the kit that every implementation of an interface passes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loom.core.ids import ExecutionId, Incarnation
+    from loom.spi.clock import (
+        CLOCK_SPI_VERSION,
+        Clock,
+        Entropy,
+        SeededEntropy,
+        SystemClock,
+        SystemEntropy,
+        VirtualClock,
+    )
+    from loom.spi.errors import StoreCorrupt, StoreError, StoreNewer, StoreNotFound, StoreUnavailable
+    from loom.spi.event_store import (
+        EVENT_STORE_SPI_VERSION,
+        Append,
+        Appended,
+        AppendResult,
+        Conflict,
+        EventFeed,
+        EventRecord,
+        EventStore,
+        ExecutionIndex,
+        ExecutionQuery,
+        ExecutionRow,
+        Head,
+        IndexRow,
+        LaneNotEmpty,
+        Request,
+        RequestKind,
+        RequestLane,
+        RequestTaken,
+        Storage,
+    )
+    from loom.spi.feed import ReadPage, Wakes, follow
+    from loom.spi.memory import MemoryStorage
+
+__all__ = [
+    "CLOCK_SPI_VERSION",
+    "EVENT_STORE_SPI_VERSION",
+    "Append",
+    "AppendResult",
+    "Appended",
+    "Clock",
+    "Conflict",
+    "Entropy",
+    "EventFeed",
+    "EventRecord",
+    "EventStore",
+    "ExecutionId",
+    "ExecutionIndex",
+    "ExecutionQuery",
+    "ExecutionRow",
+    "Head",
+    "Incarnation",
+    "IndexRow",
+    "LaneNotEmpty",
+    "MemoryStorage",
+    "ReadPage",
+    "Request",
+    "RequestKind",
+    "RequestLane",
+    "RequestTaken",
+    "SeededEntropy",
+    "Storage",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreNewer",
+    "StoreNotFound",
+    "StoreUnavailable",
+    "SystemClock",
+    "SystemEntropy",
+    "VirtualClock",
+    "Wakes",
+    "follow",
+]
+
+_HOMES = {
+    "CLOCK_SPI_VERSION": "loom.spi.clock",
+    "EVENT_STORE_SPI_VERSION": "loom.spi.event_store",
+    "Append": "loom.spi.event_store",
+    "AppendResult": "loom.spi.event_store",
+    "Appended": "loom.spi.event_store",
+    "Clock": "loom.spi.clock",
+    "Conflict": "loom.spi.event_store",
+    "Entropy": "loom.spi.clock",
+    "EventFeed": "loom.spi.event_store",
+    "EventRecord": "loom.spi.event_store",
+    "EventStore": "loom.spi.event_store",
+    "ExecutionId": "loom.core.ids",
+    "ExecutionIndex": "loom.spi.event_store",
+    "ExecutionQuery": "loom.spi.event_store",
+    "ExecutionRow": "loom.spi.event_store",
+    "Head": "loom.spi.event_store",
+    "Incarnation": "loom.core.ids",
+    "IndexRow": "loom.spi.event_store",
+    "LaneNotEmpty": "loom.spi.event_store",
+    "MemoryStorage": "loom.spi.memory",
+    "ReadPage": "loom.spi.feed",
+    "Request": "loom.spi.event_store",
+    "RequestKind": "loom.spi.event_store",
+    "RequestLane": "loom.spi.event_store",
+    "RequestTaken": "loom.spi.event_store",
+    "SeededEntropy": "loom.spi.clock",
+    "Storage": "loom.spi.event_store",
+    "StoreCorrupt": "loom.spi.errors",
+    "StoreError": "loom.spi.errors",
+    "StoreNewer": "loom.spi.errors",
+    "StoreNotFound": "loom.spi.errors",
+    "StoreUnavailable": "loom.spi.errors",
+    "SystemClock": "loom.spi.clock",
+    "SystemEntropy": "loom.spi.clock",
+    "VirtualClock": "loom.spi.clock",
+    "Wakes": "loom.spi.feed",
+    "follow": "loom.spi.feed",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'loom.spi' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
