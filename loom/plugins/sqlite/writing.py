@@ -2,7 +2,7 @@
 
 Every call to sqlite3 lets go of the interpreter lock and may wait a whole switch interval to get it back, so the
 number of statements does not depend on how much is written: one reads where all the logs stand, what follows is
-decided in plain Python (deciding.py), and each table is written once.
+decided in plain Python (deciding.py), and each table is written once. Only a lone item needs no reading first.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite.connection import WritableDatabase
 from loom.plugins.sqlite.deciding import Decisions, EventRow, Insert, RequestRow, Sorted, Stand, Write, WriteResult
 from loom.plugins.sqlite.failures import is_busy
+from loom.spi.event_store import Append, Appended
 
 _STANDS: Final = """
     WITH asked AS (
@@ -33,7 +34,7 @@ _STANDS: Final = """
                    SELECT json_group_array(number) FROM requests INDEXED BY requests_pending
                    WHERE run = executions.run AND consumed = 0)) END,
                CASE WHEN asked.keys IS NOT NULL THEN json((
-                   SELECT json_group_array(json_array(number, key, consumed)) FROM requests
+                   SELECT json_group_array(json_array(number, key, consumed)) FROM requests INDEXED BY requests_once
                    WHERE run = executions.run AND key <> '' AND key IN (SELECT value FROM json_each(asked.keys)))) END,
                CASE WHEN asked.keys IS NOT NULL THEN (SELECT max(number) FROM requests WHERE run = executions.run) END
            ))
@@ -61,6 +62,11 @@ _ADVANCE: Final = """
         FROM json_each(?)
     ) AS new
     WHERE executions.run = new.run
+"""
+_ADVANCE_ONE: Final = """
+    UPDATE executions
+    SET length = ?, updated_at = ?, gates = ?, attributes = ?, appended = ?
+    WHERE run = ? AND length = ? AND id = ? AND flow = ? AND status = ? AND started_at = ? AND wake_at IS ?
 """
 _ADVANCE_AND_MOVE: Final = """
     UPDATE executions
@@ -127,6 +133,9 @@ def _like(error: LoomError) -> LoomError:
 
 def _write(raw: sqlite3.Connection, writes: Sequence[Write]) -> list[WriteResult]:
     """Read where the logs stand, decide, and write what was decided: the inside of a transaction."""
+    alone = _alone(writes)
+    if alone is not None and _advance(raw, alone):
+        return [[Appended(alone.incarnation or Incarnation(0), alone.expected + len(alone.events))]]
     decisions = _stands(raw, writes)
     results = [decisions.decide(each) for each in writes]
     _write_heads(raw, decisions)
@@ -135,6 +144,26 @@ def _write(raw: sqlite3.Connection, writes: Sequence[Write]) -> list[WriteResult
     if decisions.consumed:
         raw.execute(_CONSUME, (_json(decisions.consumed),))
     return results
+
+
+def _alone(writes: Sequence[Write]) -> Append | None:
+    """Return the one item there is, if it does nothing but go on with a log: most often there is nothing else."""
+    if len(writes) > 1 or isinstance(writes[0], Insert) or len(writes[0]) > 1:
+        return None
+    [item] = writes[0]
+    return item if item.expected and item.events and not item.consumes and not item.lane_empty else None
+
+
+def _advance(raw: sqlite3.Connection, item: Append) -> bool:
+    """Write *item* if its log stands where it should and stays sorted as it is; else change nothing."""
+    index, length = item.index, item.expected + len(item.events)
+    head = (length, index.updated_at, index.gates, index.attributes, _json([(item.append_id, item.expected, length)]))
+    place = (item.incarnation, item.expected, item.execution_id)
+    was = (index.flow, index.status, index.started_at, index.wake_at)
+    fits = raw.execute(_ADVANCE_ONE, (*head, *place, *was)).rowcount == 1
+    if fits:
+        _insert_events(raw, [(item.incarnation or Incarnation(0), *event) for event in item.events])
+    return fits
 
 
 def _stands(raw: sqlite3.Connection, writes: Sequence[Write]) -> Decisions:

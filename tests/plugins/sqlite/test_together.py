@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from loom.core.ids import ExecutionId
 from loom.devtools.conformance.logs import CLAIM, NOBODY, REFUND, after, appended, first, insert, ok, payloads
 from loom.plugins.sqlite import SqliteStorage
+from loom.plugins.sqlite.thread import SqliteThread
 from loom.spi.errors import StoreCorrupt, StoreUnavailable
 from loom.spi.event_store import Appended, Conflict, LaneNotEmpty, RequestTaken
 
@@ -94,6 +95,22 @@ async def test_a_transaction_has_as_many_statements_for_many_runs_as_for_few(sto
         statements.clear()
 
     assert counts[0] == counts[1]
+
+
+async def test_a_lane_that_has_grown_long_makes_nothing_slower(store: SqliteStorage) -> None:
+    head = await appended(store, first(REFUND))
+    efforts = []
+
+    for size in (10, 1000):
+        numbers = await asyncio.gather(*(insert(store, head, key=f"{size}:{place}") for place in range(size)))
+        head = await appended(store, after(head, REFUND, consumes=numbers))
+        instructions = [await _counted(store._current().writer()), await _counted(store._current().reader())]
+        last = await insert(store, head, key=f"{size}:last")
+        assert len(await store.pending(REFUND, head.incarnation)) == 1
+        head = await appended(store, after(head, REFUND, b"on", lane_empty=True, consumes=[last]))
+        efforts.append([len(counted) for counted in instructions])
+
+    assert all(many < 1.2 * few for few, many in zip(*efforts, strict=True))
 
 
 async def test_who_gives_up_before_the_write_begins_has_written_nothing(store: SqliteStorage) -> None:
@@ -214,6 +231,13 @@ async def _trace(store: SqliteStorage) -> list[str]:
     writer = await store._current().writer()
     await writer.run(lambda database: database.raw.set_trace_callback(statements.append))
     return statements
+
+
+async def _counted(thread: Awaitable[SqliteThread[Any, Any]]) -> list[None]:
+    """Return a list that grows with each instruction that SQLite carries out on *thread* from now on."""
+    counted: list[None] = []
+    await (await thread).run(lambda database: database.raw.set_progress_handler(lambda: counted.append(None), 1))
+    return counted
 
 
 def _holds_the_lock(store: SqliteStorage) -> sqlite3.Connection:
