@@ -66,7 +66,7 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -
     if command:
         screen.line(Styled(_TRY, "dim"), command)
     if view.status == "diverged" and view.difference is not None:
-        screen.text(_indented_json(view.difference), indent="  ")
+        screen.text(_indented_json(readable(view.difference)), indent="  ")
 
 
 def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:

@@ -22,6 +22,8 @@ from loom_cli.wording import KINDS, counted, failure_text, until_words
 
 GATES_SHOWN_MAX: Final = 10
 _SHOW_LINES_MAX: Final = 30
+_SHOW_TEXT_MAX: Final = 4000
+"""How many characters of what a gate shows are printed while it is driven: one line may hold a whole document."""
 
 
 # -- for machines ------------------------------------------------------------------------------------------------------
@@ -184,13 +186,16 @@ class Teller:
 
     def _json(self, encoded: Any) -> None:
         value = readable(encoded)
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-        lines = text.split("\n")
-        for line in lines[:_SHOW_LINES_MAX]:
+        text = value.rstrip("\n") if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+        lines = text[:_SHOW_TEXT_MAX].split("\n")
+        lines = lines[:_SHOW_LINES_MAX]
+        for line in lines:
             self._line(Styled(f"{self._screen.sign('through')}", "dim"), line, indent=4)
-        if len(lines) > _SHOW_LINES_MAX:
-            rest = counted(len(lines) - _SHOW_LINES_MAX, "more line", "more lines")
-            self._command(f"{rest}:", self._hints.command("show"), indent=4)
+        left = len(text) - len("\n".join(lines))
+        if left > 0:
+            self._command(
+                f"{counted(left, 'more character', 'more characters')}:", self._hints.command("show"), indent=4
+            )
 
     def _doubt(self, doubt: OpenGate) -> None:
         self._line(Styled(doubt.gate, "bold"), f"  nobody knows whether it happened: {doubt.reason or 'it was lost'}")
@@ -226,7 +231,9 @@ def _side(side: Mapping[str, Any] | None) -> str:
     if side is None:
         return "nothing"
     where = f"  ({side['where']})" if side.get("where") else ""
-    arguments = f" with {json.dumps(side['args'], ensure_ascii=False)[:200]}" if side.get("args") is not None else ""
+    arguments = (
+        f" with {json.dumps(readable(side['args']), ensure_ascii=False)[:200]}" if side.get("args") is not None else ""
+    )
     kind = KINDS.get(str(side.get("kind")), "event")
     return f"{kind} {side.get('id', '')}{arguments}{where}"
 

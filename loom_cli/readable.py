@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from datetime import date, time
+from typing import Any, Final, TypeAlias
+
+from loom.values.tags import TAGS, UNREADABLE, Tag, read_text
 
 Json: TypeAlias = Any
 
 
 def readable(json: Json) -> Json:
-    """Return encoded *json* with its tags taken off: the fields of a model, the text of a decimal, the value of an enum.
+    """Return encoded *json* with its tags taken off, as JSON: the fields of a model, the text of a date or a decimal.
 
-    Keys that only look like tags are escaped in a log, so nothing that an author wrote is left out.
+    Keys that only look like tags are escaped in a log, so nothing that an author wrote is left out. What a tag does
+    not fit stands as it is.
     """
     if isinstance(json, list):
         return [readable(item) for item in json]
@@ -20,16 +25,15 @@ def readable(json: Json) -> Json:
         return _fields(json.get("value"))
     [key, *others] = json or [""]
     if others or not key.startswith("$"):
-        return {name: readable(value) for name, value in json.items()}
-    return _untagged(key, json[key])
+        return _entries(json)
+    try:
+        return _READERS.get(key, readable)(json[key])
+    except UNREADABLE:
+        return json[key]
 
 
-def _untagged(tag: str, inner: Json) -> Json:
-    if tag == "$dict" and isinstance(inner, dict):
-        return {name: readable(value) for name, value in inner.items()}
-    if tag in ("$enum", "$url", "$defaultdict") and isinstance(inner, list):
-        return readable(inner[-1])
-    return readable(inner)
+def _entries(json: Mapping[str, Json]) -> Json:
+    return {name: readable(value) for name, value in json.items()}
 
 
 def _fields(value: Json) -> Json:
@@ -38,3 +42,41 @@ def _fields(value: Json) -> Json:
     fields = {name: readable(field) for name, field in value.items() if name not in ("$unset", "$extra")}
     extra = readable(value.get("$extra", {}))
     return {**fields, **extra} if isinstance(extra, dict) else fields
+
+
+def _mapping(pairs: Json) -> Json:
+    """Return *pairs* as an object where that says the same, else as they are."""
+    read = [(readable(key), readable(value)) for key, value in pairs]
+    named = {key if isinstance(key, str) else _text(key): value for key, value in read}
+    return named if len(named) == len(read) else [list(pair) for pair in read]
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date | time) else str(value)
+
+
+def _integer(text: str) -> Json:
+    return text if "x" in text else int(text)  # those too long for decimals are in hexadecimal
+
+
+def _leaf(tag: Tag) -> Callable[[Json], Json]:
+    return lambda json: _text(tag.read(json))
+
+
+_READERS: Final[Mapping[str, Callable[[Json], Json]]] = {
+    **{tag.name: _leaf(tag) for tag in TAGS},
+    "$str": lambda json: read_text({"$str": json}),
+    "$int": _integer,
+    "$float": str,
+    "$pattern": lambda json: readable(json[0]),
+    "$bytearray": lambda json: readable({"$bytes": json}),
+    "$dict": _entries,
+    "$map": _mapping,
+    "$counter": _mapping,
+    "$ordered": _mapping,
+    "$defaultdict": lambda json: _mapping(json[1]),
+    "$deque": lambda json: readable(json[0]),
+    "$enum": lambda json: readable(json[-1] if isinstance(json, list) else json),
+    "$url": lambda json: readable(json[-1]),
+}
+"""What to do with the payload of a tag; all others (`$tuple`, `$set`) hold what they show."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
 from loom.core.identity import unescape
+from loom_cli.readable import readable
 from loom_cli.times import duration, moment
 
 Event = EventEnvelope[Any]
@@ -56,13 +58,17 @@ def outcome_words(outcome: Event) -> str:
         case "EFFECT_RESOLVED":
             return f"resolved as {payload.verdict}{who}"
         case "DECISION_RECORDED":
-            return (
-                f"decided {one_line(payload.choice if isinstance(payload.choice, str) else repr(payload.choice), 60)}"
-            )
+            return f"decided {one_line(value_text(payload.choice), 60)}"
         case "STREAM_SETTLED":
             return counted(len(payload.chunks or ()), "chunk", "chunks")
         case _:
             return {"TIMER_FIRED": "slept"}.get(outcome.type, "emitted" if outcome.type.startswith("user.") else "")
+
+
+def value_text(encoded: Any) -> str:
+    """Return *encoded*, a value of a log, as text: itself when it is one, else compact JSON, without tags."""
+    value = readable(encoded)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def branches_words(start: Event) -> str:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
+from collections import Counter, deque
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path, PurePosixPath
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from loom import values
 from loom.core.missing import MISSING
 from loom_cli.errors import Usage
 from loom_cli.payloads import payload_given
@@ -114,6 +120,39 @@ def test_an_assignment_needs_a_name_and_an_object() -> None:
         given(None, "x")
     with pytest.raises(Usage, match="needs an object"):
         given("[1]", "x=1")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("a\0b", "a\0b"),
+        ("\ud800", "\ud800"),
+        (2**60, 2**60),
+        (float("nan"), "nan"),
+        (Decimal("1.50"), "1.50"),
+        (datetime(2026, 1, 31, 12, tzinfo=UTC), "2026-01-31T12:00:00+00:00"),
+        (datetime(2026, 1, 31, 12, tzinfo=ZoneInfo("Europe/Berlin")), "2026-01-31T12:00:00+01:00"),
+        (date(2026, 1, 31), "2026-01-31"),
+        (timedelta(days=2, hours=3), "2 days, 3:00:00"),
+        (b"ab\xff", "b'ab\\xff'"),
+        (PurePosixPath("/a"), "/a"),
+        ((1, ("b",)), [1, ["b"]]),
+        (deque([1], 3), [1]),
+        (Counter("aab"), {"a": 2, "b": 1}),
+        ({date(2026, 1, 31): "x"}, {"2026-01-31": "x"}),
+        ({1: "a", "1": "b"}, [[1, "a"], ["1", "b"]]),
+        ({"$date": "mine"}, {"$date": "mine"}),
+    ],
+)
+def test_a_value_is_shown_as_it_reads(value: Any, told: Any) -> None:
+    assert readable(values.encode(value)) == told
+
+
+@pytest.mark.parametrize("encoded", [{"$date": 7}, {"$int": "q"}, {"$map": 3}, {"$deque": []}, {"$str": None}])
+def test_what_no_writer_wrote_is_shown_as_it_stands(encoded: dict[str, Any]) -> None:
+    [payload] = encoded.values()
+
+    assert readable(encoded) == payload
 
 
 def test_encoded_values_are_read_without_their_tags() -> None:

@@ -179,7 +179,7 @@ def test_each_change_is_one_line() -> None:
         "map opened 1 branch",
         "map/0/ask waits for an answer",
         "map/0/ask answered by ada",
-        "route decided {'to': 1}",
+        'route decided {"to": 1}',
         "pay started",
         "pay is in doubt: lost",
         "pay resolved as retry by bob",

@@ -123,6 +123,26 @@ def test_many_gates_are_cut_short() -> None:
     assert err.endswith("  and 2 more: loom gates\n")
 
 
+@pytest.mark.parametrize(
+    ("show", "lines", "more"),
+    [
+        ("y" * 10_000, 1, "    6000 more characters: loom show refund-42\n"),
+        ("y\n" * 100, 30, "    140 more characters: loom show refund-42\n"),
+        ("y\n" * 30, 30, ""),
+        ({"$str": "a\\x1b\\nb"}, 2, ""),
+    ],
+)
+def test_what_a_gate_shows_is_text_of_lines_cut_short(show: Any, lines: int, more: str) -> None:
+    gate = f.GateOpened("ask", 0, "d", "ask", show=show, schema={"type": "boolean"})
+
+    err = told(gate, f.ExecutionSuspended())[1]
+
+    assert err.count("\u2502 ") == lines
+    assert "more character" in err if more else "more character" not in err
+    assert more in err
+    assert len(err) < 5000
+
+
 def test_a_result_goes_to_stdout_alone() -> None:
     state = progress_of(log(f.ExecutionCompleted({"paid": True}))).state
     out, err = io.StringIO(), io.StringIO()
