@@ -30,7 +30,7 @@ from loom.kernel.frontier import reach
 from loom.kernel.journal import Journal, tell
 from loom.kernel.replay import Recorded, start_of
 from loom.kernel.requests import Requests
-from loom.kernel.scopes import ScopeSyscall
+from loom.kernel.scopes import ScopeSyscall, run_body
 from loom.kernel.surroundings import Surroundings
 from loom.kernel.timers import Timers
 from loom.kernel.unwinding import Unwinding
@@ -296,10 +296,7 @@ class Drive:
                 vars(part).clear()
 
     def _open(self, body: Callable[[], Awaitable[Any]]) -> None:
-        async def run_body() -> Any:
-            return await body()
-
-        self.body = self._loop.create_task(run_body(), name=self.state.execution_id)
+        self.body = self._loop.create_task(run_body(body), name=self.state.execution_id)
         self.delivery.enter(self._root, self.body)
         self.body.add_done_callback(self._body_done)
         if not self.asking.is_replaying:

@@ -12,6 +12,10 @@ Landed = Callable[[Any, BaseException | None], None]
 """What is told how an effect ended: its result, or the error it raised."""
 
 
+class CancelledInside(Exception):
+    """An effect met a cancellation that was not meant for it."""
+
+
 class Flights:
     """The running attempts of a drive, by the call they are for."""
 
@@ -34,7 +38,7 @@ class Flights:
         try:
             result = await work
         except BaseException as raised:  # noqa: BLE001  # whatever an effect raises is told to who records it
-            error = raised
+            error = _seen(raised)
         if call in self._tasks and self._tasks[call] is asyncio.current_task():
             del self._tasks[call]
             try:
@@ -65,3 +69,18 @@ class Flights:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=patience_s)
+
+
+def _seen(error: BaseException) -> BaseException:
+    """Return *error*, or what it means: a cancellation that nobody asked of the effect is a failure of its own."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling():
+        inside = CancelledInside("something that it awaited was cancelled")
+        inside.__cause__ = error
+        return inside
+    return error
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether *error* ends the drive and says nothing about the effect."""
+    return isinstance(error, (KeyboardInterrupt, asyncio.CancelledError, DriveEnding))

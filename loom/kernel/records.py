@@ -12,7 +12,7 @@ from loom.core.choice import Choice
 from loom.core.failures import DecisionFailed, failure_from
 from loom.core.json import JsonObject
 from loom.kernel.calls import Call, Event
-from loom.kernel.flights import Landed
+from loom.kernel.flights import Landed, is_interruption
 from loom.values.failing import record_of
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _landed(call: Call, drive: Drive, fact_of: Callable[[Call, Any, JsonObject |
     """Return what records how *call* ended: as its result, or as the failure it raised."""
 
     def landed(result: Any, error: BaseException | None) -> None:
-        if error is not None and not isinstance(error, Exception):
+        if error is not None and is_interruption(error):
             drive.interrupted_by(error)
             return
         fact = fact_of(call, result, record_of(error) if error is not None else None)

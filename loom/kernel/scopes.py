@@ -24,6 +24,10 @@ Body = Callable[[], Awaitable[Any]]
 Shape = Callable[[list[Any]], Any]
 
 
+class ExitInFlow(RuntimeError):
+    """A flow called `sys.exit`: it fails, and the process goes on."""
+
+
 class ScopeSyscall:
     """Runs *bodies*, named by *names*, at most *limit* at once; delivers their results in order, in the *shape* wanted."""
 
@@ -76,7 +80,7 @@ class ScopeSyscall:
         self.open.add(branch)
         self.branches.append(branch)
         context = call.context or contextvars.copy_context()
-        coroutine = _run(self.bodies[index])
+        coroutine = run_body(self.bodies[index])
         task = asyncio.get_running_loop().create_task(coroutine, name=branch.prefix, context=context.copy())
         drive.delivery.enter(branch, task)
         task.add_done_callback(lambda done: self._ended(call, drive, index, done))
@@ -140,8 +144,12 @@ class ScopeSyscall:
         return f.ScopeCut(start=call.sequence, branch=self.failed[0].path[-1][1])
 
 
-async def _run(body: Body) -> Any:
-    return await body()
+async def run_body(body: Body) -> Any:
+    """Run the body of a branch, or of the flow; an exit that it asks for is a failure of its own."""
+    try:
+        return await body()
+    except SystemExit as exit_:  # asyncio would end the loop with it
+        raise ExitInFlow(f"sys.exit({exit_.code!r}) was called in the flow") from exit_
 
 
 def is_signal(error: BaseException | None) -> bool:

@@ -21,7 +21,7 @@ from loom.core.state import UNTRIED
 from loom.core.step import Step, StepContext
 from loom.kernel.calls import Call, Event
 from loom.kernel.effects import StepTimedOut
-from loom.kernel.flights import Landed
+from loom.kernel.flights import Landed, is_interruption
 from loom.values.binding import Binding
 from loom.values.failing import failure_to_raise, step_failure_record
 
@@ -110,14 +110,14 @@ class StepSyscall:
             elif not self.step.idempotent and isinstance(error, StepTimedOut):
                 drive.commit("EFFECT_INDOUBT", f.EffectIndoubt(start=call.sequence, reason=str(error)))
                 drive.delivery.stir()
-            elif isinstance(error, Exception):
-                self._failed(call, drive, attempt, error)
-            else:
+            elif is_interruption(error):
                 drive.interrupted_by(error)
+            else:
+                self._failed(call, drive, attempt, error)
 
         return landed
 
-    def _failed(self, call: Call, drive: Drive, attempt: int, error: Exception) -> None:
+    def _failed(self, call: Call, drive: Drive, attempt: int, error: BaseException) -> None:
         record = step_failure_record(self.step, error)
         rest = None
         if not isinstance(error, values.NotSerializable):

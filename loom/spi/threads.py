@@ -53,7 +53,7 @@ def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | Non
     def settle() -> None:
         if future.done():
             return
-        if isinstance(error, StopIteration):  # a future refuses it
+        if issubclass(type(error), StopIteration):  # a future refuses it
             future.set_exception(RuntimeError("the step raised StopIteration"))
         elif error is not None:
             future.set_exception(error)

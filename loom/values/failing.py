@@ -18,6 +18,7 @@ from loom.core.step import Step
 MESSAGE_MAX: Final = 4_000
 TRACEBACK_MAX: Final = 8_000
 CAUSES_MAX: Final = 5
+MEMBERS_MAX: Final = 20
 _HOME: Final = str(Path(__file__).resolve().parent.parent)
 
 
@@ -30,7 +31,7 @@ def type_name(kind: type[BaseException]) -> str:
 
 def record_of(error: BaseException, depth: int = CAUSES_MAX) -> JsonObject:
     """Return what the log keeps of *error*: type, message, traceback text and causes, each bounded."""
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    cause = _cause_of(error)
     record: JsonObject = {"type": type_name(type(error)), "message": values.safe_text(_message(error), MESSAGE_MAX)}
     text = "".join(traceback.format_list(_authors_frames(error)))
     if text:
@@ -45,9 +46,19 @@ def _authors_frames(error: BaseException) -> list[traceback.FrameSummary]:
     return [frame for frame in frames if not frame.filename.startswith(_HOME)] or list(frames)
 
 
+def _cause_of(error: BaseException) -> BaseException | None:
+    try:
+        return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    except Exception:  # noqa: BLE001  # an author's property is arbitrary code
+        return None
+
+
 def _message(error: BaseException) -> str:
     try:
-        return str(error)
+        text = str(error)
+        if isinstance(error, BaseExceptionGroup):
+            text += ": " + "; ".join(f"{type_name(type(e))}: {_message(e)}" for e in error.exceptions[:MEMBERS_MAX])
+        return "\n".join([text, *map(str, getattr(error, "__notes__", ()))])
     except Exception as failed:  # noqa: BLE001  # the author's __str__ is arbitrary code
         return f"(its message could not be made: {type(failed).__name__})"
 
