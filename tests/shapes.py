@@ -1,0 +1,127 @@
+"""What stands behind a version: the shape of a table or an interface, as a JSON value. Names and types count, words do not.
+
+Types are taken as they are written, so that every Python sees the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from loom import spi, values
+from loom.core.facts import UserEvent
+from loom.core.json import JsonObject
+from loom.kernel import context, fold
+from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
+from loom.spi import clock, event_store
+
+RECORDS: Final = [
+    *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
+    *(spi.ExecutionRow, spi.ExecutionQuery, spi.Request, spi.RequestTaken),
+]
+STORE_INTERFACES: Final = [spi.EventStore, spi.RequestLane, spi.ExecutionIndex, spi.EventFeed, spi.Storage]
+CLOCK_INTERFACES: Final = [spi.Clock, spi.Entropy]
+
+
+def event_schema(events: Mapping[str, EventType] = EVENTS) -> JsonObject:
+    """Return the shape of the table of events: what may stand on a log, and under which rules."""
+    rows = {
+        name: {"payload": record(row.payload), "version": row.version, "after_end": row.after_end}
+        for name, row in events.items()
+    }
+    return {"events": rows, "of authors": [USER_PREFIX, record(UserEvent)], "rules": dict(RULES)}
+
+
+def kernel_abi(kind: type = context.Context) -> JsonObject:
+    """Return the shape of what a flow is given."""
+    return {**interface(kind), "suspend options": record(context.SuspendOptions)}
+
+
+def event_store_spi(interfaces: list[Any] = STORE_INTERFACES) -> JsonObject:
+    """Return the shape of what a store implements, with the records that go in and out."""
+    shapes = {each.__name__: interface(each) for each in interfaces}
+    records = {each.__name__: record(each) for each in RECORDS}
+    results = [each.__name__ for each in typing.get_args(spi.AppendResult)]
+    aliases = {"RequestKind": list(typing.get_args(spi.RequestKind)), "AppendResult": results}
+    return {"interfaces": shapes, "records": records, "aliases": aliases}
+
+
+def clock_spi(interfaces: list[Any] = CLOCK_INTERFACES) -> JsonObject:
+    """Return the shape of what time and chance come from."""
+    return {each.__name__: interface(each) for each in interfaces}
+
+
+def interface(kind: type) -> JsonObject:
+    """Return the public members of *kind*: each with the ways it may be called, a property with its type."""
+    members = {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+    return {
+        name: property_type(member) if isinstance(member, property) else all_ways(member)
+        for name, member in members.items()
+        if isinstance(member, property) or inspect.isfunction(member)
+    }
+
+
+def property_type(member: property) -> str:
+    function: Any = member.fget
+    return str(inspect.get_annotations(function)["return"])
+
+
+def all_ways(function: Any) -> list[JsonObject]:
+    """Return the ways of the overloads of *function*, or its own."""
+    return [ways(each) for each in typing.get_overloads(function) or [inspect.unwrap(function)]]
+
+
+def ways(function: Any) -> JsonObject:
+    """Return how *function* is called: its parameters in order without itself, what it returns, and whether it is awaited."""
+    signature = inspect.signature(function)
+    parameters = [
+        [each.name, each.kind.name, str(each.annotation), each.default is not each.empty]
+        for each in list(signature.parameters.values())[1:]
+    ]
+    returns = str(signature.return_annotation)
+    return {"parameters": parameters, "returns": returns, "awaited": inspect.iscoroutinefunction(function)}
+
+
+def record(kind: Any) -> list[Any]:
+    """Return the fields of a record in order: name, type as it is written, and whether it may be left out."""
+    hints = inspect.get_annotations(kind)
+    if typing.is_typeddict(kind):
+        left_out = set(hints) - kind.__required_keys__
+    else:
+        parameters = inspect.signature(kind).parameters
+        left_out = {name for name, each in parameters.items() if each.default is not each.empty}
+    return [[name, written(hint), name in left_out] for name, hint in hints.items()]
+
+
+def written(hint: Any) -> str:
+    """Return an annotation as its text; a class that looked at it may have wrapped it."""
+    return str(getattr(hint, "__forward_arg__", hint))
+
+
+def digest(shape: JsonObject) -> str:
+    return values.digest(shape)
+
+
+class Version(NamedTuple):
+    """A version: the module that has the constant, and what makes the shape that it is of."""
+
+    module: ModuleType
+    shape: Callable[[], JsonObject]
+
+
+VERSIONS: Final = {
+    "EVENT_SCHEMA_VERSION": Version(fold, event_schema),
+    "KERNEL_ABI": Version(context, kernel_abi),
+    "EVENT_STORE_SPI_VERSION": Version(event_store, event_store_spi),
+    "CLOCK_SPI_VERSION": Version(clock, clock_spi),
+}
+"""By the name of the constant."""
+
+
+def present(name: str) -> str:
+    """Return the version as the code has it."""
+    version: str = getattr(VERSIONS[name].module, name)
+    return version
