@@ -11,7 +11,8 @@ from loom.lenses.execution import CallView, ExecutionView
 from loom_cli.hints import Hints
 from loom_cli.readable import readable
 from loom_cli.screen import STATUS_STYLES, Column, Pieces, Screen, Styled
-from loom_cli.times import age, date_time, duration, moment
+from loom_cli.times import date_time, distance, duration, moment
+from loom_cli.wording import joined, until_words
 
 _CALL_SIGNS: Final = {
     "done": ("done", "green"),
@@ -79,7 +80,7 @@ def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:
     if view.status == "suspended" and not view.gates and view.wake_at is not None:
         due = f"It can go on since {moment(view.wake_at, now_ms)}:"
         if view.wake_at > now_ms:
-            due = f"It sleeps until {moment(view.wake_at, now_ms)}, {age(view.wake_at, now_ms)}; then a driver goes on:"
+            due = f"It sleeps {until_words(view.wake_at, now_ms)}; then a driver goes on:"
         return due, hints.command("resume")
     return "", ""
 
@@ -88,13 +89,11 @@ def draw_gate(screen: Screen, gate: OpenGate, hints: Hints, *, now_ms: int, alon
     """Print one open gate or effect in doubt, and the exact commands that answer it; *alone*: no other waits there."""
     style = "magenta" if gate.in_doubt else "yellow"
     kind = "in doubt" if gate.in_doubt else "waits"
-    until = ""
-    if gate.due_at is not None:
-        until = f", until {moment(gate.due_at, now_ms)} ({age(gate.due_at, now_ms)})"
+    waits = joined(f"  {kind} for {duration(max(now_ms - gate.opened_at, 0))}", until_words(gate.due_at, now_ms))
     screen.line(
         Styled(f"{screen.sign('doubt' if gate.in_doubt else 'waiting')} ", style),
         Styled(gate.gate, "bold"),
-        Styled(f"  {kind} for {duration(max(now_ms - gate.opened_at, 0))}{until}", "dim"),
+        Styled(waits, "dim"),
     )
     if gate.reason:
         screen.line(Styled("  why   ", "dim"), gate.reason)
@@ -245,7 +244,7 @@ def _failure(failure: Any) -> str:
 
 
 def _ago(at_ms: int, now_ms: int) -> str:
-    told = age(at_ms, now_ms)
+    told = distance(at_ms, now_ms)
     return told if told == "now" or told.startswith("in ") else f"{told} ago"
 
 

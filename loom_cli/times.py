@@ -11,7 +11,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 def duration(ms: int) -> str:
-    """Return how long *ms* milliseconds are, in two units at most: `240ms`, `4.2s`, `3m 20s`, `2d 4h`."""
+    """Return how long *ms* milliseconds took, in two whole units at most: `240ms`, `4.2s`, `3m 20s`, `2d 4h`."""
     ms = abs(ms)
     if ms < _SECOND:
         return f"{ms}ms"
@@ -26,13 +26,22 @@ def duration(ms: int) -> str:
     return f"{whole}{unit}"
 
 
-def age(at_ms: int, now_ms: int) -> str:
-    """Return how long ago *at_ms* was, in one unit: `now`, `12s`, `3m`, `2h`, `5d`; `in 3m` for what is to come."""
+def distance(at_ms: int, now_ms: int) -> str:
+    """Return how far *at_ms* is from now, to the nearest unit: `now`, `12s`, `3m` ago; `in 2h`, `in 3d` to come."""
     passed = now_ms - at_ms
-    if abs(passed) < _SECOND:
+    far = abs(passed)
+    if far < _SECOND:
         return "now"
-    unit, size = _UNITS[_unit_of(abs(passed))]
-    return f"{'' if passed > 0 else 'in '}{abs(passed) // size}{unit}"
+    at = _unit_of(far)
+    count = _nearest(far, at)
+    if at > 0 and count * _UNITS[at][1] >= _UNITS[at - 1][1]:  # 59.9s are a minute, and not 60s
+        at, count = at - 1, 1
+    return f"{'' if passed > 0 else 'in '}{count}{_UNITS[at][0]}"
+
+
+def _nearest(ms: int, at: int) -> int:
+    size = _UNITS[at][1]
+    return (ms + size // 2) // size
 
 
 def moment(at_ms: int, now_ms: int) -> str:

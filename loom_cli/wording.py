@@ -9,7 +9,7 @@ from typing import Any, Final
 from loom.core.envelope import EventEnvelope
 from loom.core.identity import unescape
 from loom_cli.readable import readable
-from loom_cli.times import duration, moment
+from loom_cli.times import distance, duration, moment
 
 Event = EventEnvelope[Any]
 
@@ -92,10 +92,10 @@ def rest_words(ms: int) -> str:
 
 
 def until_words(due_at: int | None, now_ms: int) -> str:
-    """Return until when something waits, and how long that is; empty when nothing ends it."""
+    """Return until when something waits, and how far that is; empty when nothing ends it."""
     if due_at is None:
         return ""
-    left = f"in {duration(due_at - now_ms)}" if due_at > now_ms else "due"
+    left = distance(due_at, now_ms) if due_at > now_ms else "due"
     return f"until {moment(due_at, now_ms)} ({left})"
 
 

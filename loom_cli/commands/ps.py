@@ -16,7 +16,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.options import EVENTS_MAX, FlowFilterOption, JsonOption, StoreOption
 from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
-from loom_cli.times import age
+from loom_cli.times import distance
 
 app = command_app()
 
@@ -91,12 +91,12 @@ def _cells(row: ExecutionRow, now_ms: int, screen: Screen) -> Sequence[str | Sty
     index = row.index
     waits = ", ".join(str(gate["gate"]) for gate in json.loads(index.gates))
     if not waits and index.wake_at is not None:
-        waits = f"the clock, {age(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
+        waits = f"the clock, {distance(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
     return (
         row.execution_id,
         index.flow,
         Styled(index.status.replace("_", " "), STATUS_STYLES.get(index.status, "")),
-        Styled(age(index.started_at, now_ms), "dim"),
+        Styled(distance(index.started_at, now_ms), "dim"),
         waits,
     )
 

@@ -89,7 +89,7 @@ def test_gates_timers_decisions_and_doubts_say_what_they_are() -> None:
     [gate, timer, decision, doubt] = view(progress_of(events), now(10))
 
     assert (gate.mark, gate.note[:26]) == ("waiting", "waits for an answer, until")
-    assert gate.note.endswith("(in 1h 1m)")
+    assert gate.note.endswith("(in 1h)")
     assert (timer.mark, timer.note[-8:]) == ("sleeping", "(in 50s)")
     assert (decision.mark, decision.note) == ("done", "decided fast")
     assert (doubt.mark, doubt.note) == ("in_doubt", "in doubt: the process was lost")

@@ -45,7 +45,7 @@ def test_ps_lists_executions_the_newest_first(run: Run) -> None:
     assert run("ps").out == (
         "ID         FLOW    STATUS     AGE  WAITS FOR\n"
         "payout-1   payout  in doubt    3m  pay\n"
-        "nap-1      nap     suspended   3m  the clock, in 1h\n"
+        "nap-1      nap     suspended   3m  the clock, in 2h\n"
         "broken-1   broken  failed      3m\n"
         "refund-42  refund  suspended   4m  approval\n"
         "refund-41  refund  completed   5m\n"
@@ -331,7 +331,7 @@ def test_gates_lists_all_that_waits_the_longest_wait_first(run: Run) -> None:
 def test_gates_draws_each_with_its_age_its_due_time_and_its_command(run: Run) -> None:
     shown = run("gates").out
 
-    assert "refund-42  refund\n\u25cb approval  waits for 4m, until 17 Nov 22:14 (in 2d)\n" in shown
+    assert "refund-42  refund\n\u25cb approval  waits for 4m, until 17 Nov 22:14 (in 3d)\n" in shown
     assert "  try   loom resume refund-42 --answer true --shown=" in shown
     assert "? pay  in doubt for 3m\n" in shown
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from loom_cli.times import age, date_time, duration, moment, time_of_day
+from loom_cli.times import date_time, distance, duration, moment, time_of_day
 
 NOON = 1_700_049_600_000  # 2023-11-15 12:00:00 UTC
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -43,10 +43,22 @@ def test_a_duration_has_two_units_at_most(ms: int, told: str) -> None:
 
 @pytest.mark.parametrize(
     ("passed", "told"),
-    [(0, "now"), (999, "now"), (1000, "1s"), (119_000, "1m"), (26 * HOUR, "1d"), (-3 * MINUTE, "in 3m"), (-500, "now")],
+    [
+        (0, "now"),
+        (999, "now"),
+        (1000, "1s"),
+        (59_499, "59s"),
+        (59_500, "1m"),
+        (119_000, "2m"),
+        (13 * HOUR, "13h"),
+        (23 * HOUR + 40 * MINUTE, "1d"),
+        (26 * HOUR, "1d"),
+        (400 * DAY, "400d"),
+    ],
 )
-def test_an_age_has_one_unit_and_looks_both_ways(passed: int, told: str) -> None:
-    assert age(NOON - passed, NOON) == told
+def test_a_distance_is_told_to_the_nearest_unit_and_looks_both_ways(passed: int, told: str) -> None:
+    assert distance(NOON - passed, NOON) == told
+    assert distance(NOON + passed, NOON) == (told if told == "now" else f"in {told}")
 
 
 def test_a_moment_says_no_more_than_is_open() -> None:
