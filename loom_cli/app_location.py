@@ -51,9 +51,15 @@ def load_app(given: str | None, *, store: str | None, folder: Path) -> LoomApp:
             sys.path.insert(0, str(place))
     with _store_named(wanted):
         app = _attribute(_imported(reference), reference)
-    if wanted is not None and app.storage.url != f"sqlite:{wanted.absolute()}":
+    if wanted is not None and store_file(app.storage.url) != wanted.resolve():
         raise StoreNotTheApps(asked=f"sqlite:{wanted.absolute()}", app=app.storage.url)
     return app
+
+
+def store_file(url: str) -> Path | None:
+    """Return the file behind the URL of a store, whatever way leads to it; None when it is no file."""
+    scheme, _, path = url.partition(":")
+    return Path(path).resolve() if scheme == "sqlite" else None
 
 
 @contextmanager

@@ -12,15 +12,18 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from loom.app.config import LoomApp
 from loom.app.registry import steps_from
+from loom.core.errors import LoomError
 from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import UNTRIED, ExecutionState
-from loom.kernel.errors import DriveInterrupted, ReplayDivergence, SequenceConflict
+from loom.kernel.errors import DriveInterrupted, ExecutionAlreadyExists, ReplayDivergence, SequenceConflict
 from loom.kernel.runtime import WorkflowRuntime
 from loom.spi.memory import MemoryStorage
+from loom_cli.app_location import store_file
 from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode, exit_code_of_status
 from loom_cli.hints import Hints
@@ -52,11 +55,19 @@ class Driving:
         self._cli, self._app, self._quiet, self._as_json = cli, app, quiet, as_json
         self._options = options
         self._id, self._answers = "", False
+        self._kept = _kept_elsewhere(cli, app, options.get("store"))
         self._watcher: Watcher = Silent(cli.screen, progress_of(()))
         self._interruption = Interruption(softly=app.runtime.interrupt, heard=self._heard, leaving=self._leaving)
 
     def start(self, verb: Verb) -> ExitCode:
-        """Drive the run that *verb* starts."""
+        """Drive the run that *verb* starts.
+
+        Raises:
+            ExecutionAlreadyExists: its hint says what to do about the run that has the id.
+        """
+        if self._kept is not None and not self._quiet:
+            told = f"this app keeps its logs in {self._kept}, where ps, show, logs and gates do not look by themselves"
+            self._watcher.say(f"{told}; give them --store, or set [tool.loom] store in pyproject.toml", "yellow")
         return self._drive(verb, progress_of((), attempts_max=attempts_max(self._app)))
 
     def go_on(self, execution_id: str, past: Sequence[Event], verb: Verb, *, answers: bool = False) -> ExitCode:
@@ -78,7 +89,8 @@ class Driving:
 
     def hints(self, execution_id: str = "") -> Hints:
         """Return how to make commands for *execution_id*, the run that is driven unless given."""
-        return Hints(execution_id or self._id, self._options.get("app"), self._options.get("store"))
+        reads = str(self._kept) if self._kept is not None else None
+        return Hints(execution_id or self._id, self._options.get("app"), self._options.get("store"), reads)
 
     # -- driving -------------------------------------------------------------------------------------------------
 
@@ -111,6 +123,10 @@ class Driving:
             if not self._answers:
                 raise
             return End(await self._state(), status="accepted")  # the lane has it, and the other driver reads the lane
+        except ExecutionAlreadyExists as taken:
+            has_it, hints = await self._app.runtime.load_state(taken.execution_id), self.hints(taken.execution_id)
+            taken.hint = f"Choose another --id; {hints.going_on(has_it.status)}."
+            raise
         except (DriveInterrupted, asyncio.CancelledError):
             if not self._interruption.count or not self._id:
                 raise
@@ -178,6 +194,16 @@ class Driving:
             teller.interrupted([start.payload.id for start in flights if start.payload.once])
         if isinstance(self._app.storage, MemoryStorage) and not end.state.is_terminal:
             teller.forgotten()
+
+
+def _kept_elsewhere(cli: Cli, app: LoomApp, store: str | None) -> Path | None:
+    """Return the file where *app* keeps its logs, if commands that read would look at another."""
+    kept = store_file(app.storage.url)
+    try:
+        reads = store_file(cli.reader(store).url) if kept is not None else None
+    except LoomError:  # what names the store for them is broken, and none of this run's business
+        reads = None
+    return None if kept == reads else kept
 
 
 def in_flight(progress: Progress) -> list[Event]:

@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 import shlex
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from loom.core.views import OpenGate
 from loom_cli.schemas import example
 
+_DRIVING: Final = ("resume", "resolve", "retry")
+
 
 class Hints(NamedTuple):
-    """Makes commands for the execution *id*; *app* and *store* are options that this command was given."""
+    """Makes commands for the execution *id*.
+
+    *app* and *store* are options that this command was given; *reads* is what a command that reads has to be given as
+    its store, where that is another.
+    """
 
     id: str
     app: str | None = None
     store: str | None = None
+    reads: str | None = None
 
-    def command(self, verb: str, *arguments: str) -> str:
-        """Return `loom VERB ID ARGUMENTS`, each of *arguments* as it stands."""
-        words = ["loom", verb, shlex.quote(self.id), *arguments]
-        for option, value in (("--app", self.app), ("--store", self.store)):
-            words += [option, shlex.quote(value)] if value else []
-        return " ".join(words)
+    def command(self, verb: str, *arguments: str, after: Sequence[str] = ()) -> str:
+        """Return `loom VERB ID AFTER ARGUMENTS`: *arguments* are options as they stand, *after* follows the id."""
+        named = [shlex.quote(word) for word in (self.id, *after)]
+        options = [*arguments, *self._options(verb)]
+        if any(word.startswith("-") for word in (self.id, *after)):
+            return " ".join(["loom", verb, *options, "--", *named])
+        return " ".join(["loom", verb, *named, *options])
+
+    def listing(self, verb: str) -> str:
+        """Return the command that lists all executions in the way of *verb*."""
+        return " ".join(["loom", verb, *self._options(verb)])
+
+    def going_on(self, status: str) -> str:
+        """Return what can be done with a run that stands so, as a command and what it does."""
+        if status == "completed":
+            return f"{self.command('show')} prints its result"
+        if status == "failed":
+            return f"{self.command('retry')} tries it again from the failure"
+        return f"{self.command('resume')} goes on with it"
 
     def answer(self, gate: OpenGate, *, alone: bool) -> str:
         """Return how to answer *gate*, bound to what it shows; its address is left off where it is *alone*."""
-        words = [] if alone else ["--gate", shlex.quote(gate.gate)]
+        words = [] if alone else [f"--gate {shlex.quote(gate.gate)}"]
         words.append(example(gate.schema))
         if gate.shown:
             words.append(f"--shown={gate.shown}")
@@ -33,6 +54,11 @@ class Hints(NamedTuple):
 
     def verdicts(self, doubt: OpenGate) -> list[str]:
         """Return how to say what came of an effect in doubt."""
-        step = shlex.quote(doubt.gate)
         verdicts = ("done --value JSON", "failed", "retry")
-        return [self.command("resolve", step, f"--as {verdict}") for verdict in verdicts]
+        return [self.command("resolve", f"--as {verdict}", after=[doubt.gate]) for verdict in verdicts]
+
+    def _options(self, verb: str) -> list[str]:
+        is_driving = verb in _DRIVING
+        store = self.store if is_driving or self.reads is None else self.reads
+        given = {"--app": self.app if is_driving else None, "--store": store}
+        return [f"{option} {shlex.quote(value)}" for option, value in given.items() if value]

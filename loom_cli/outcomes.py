@@ -158,7 +158,7 @@ class Teller:
                 self._gate(gate)
                 self._command("answer:", self._hints.answer(gate, alone=len(gates) == 1), indent=4)
             if len(gates) > GATES_SHOWN_MAX:
-                self._command(f"and {len(gates) - GATES_SHOWN_MAX} more:", "loom gates")
+                self._command(f"and {len(gates) - GATES_SHOWN_MAX} more:", self._hints.listing("gates"))
         if not outcome.gates:
             until = until_words(outcome.wake_at, self._now_ms())
             self._head("waiting", "suspended", f"sleeps {until}".rstrip())

@@ -20,6 +20,7 @@ from loom_cli.cli import Cli
 from loom_cli.driving import Driving, Verb
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
+from loom_cli.hints import Hints
 from loom_cli.ids import meant_id
 from loom_cli.outcomes import Teller
 from loom_cli.wording import Event
@@ -41,8 +42,8 @@ class Next:
     gate: OpenGate | None = None
 
 
-def next_of(state: ExecutionState, given: Answer, now_ms: int) -> Next:
-    """Return what resuming a run in *state* comes to.
+def next_of(state: ExecutionState, given: Answer, hints: Hints, *, now_ms: int) -> Next:
+    """Return what resuming a run in *state* comes to; *hints* make the command for one that has ended.
 
     A run that was cut off, sleeps, or has something due goes on; one that waits for a person only is asked.
 
@@ -51,9 +52,7 @@ def next_of(state: ExecutionState, given: Answer, now_ms: int) -> Next:
         GateNotOpen, AmbiguousGate, ApprovalMismatch: the gate meant is none, several, or shows something else.
     """
     if state.is_terminal:
-        what = "loom retry" if state.status == "failed" else "loom show"
-        does = "tries it again from the failure" if state.status == "failed" else "prints its result"
-        hint = f"{what} {state.execution_id} {does}"
+        hint = hints.going_on(state.status)
         raise ExecutionTerminated(execution_id=state.execution_id, status=state.status, hint=hint)
     if given.value is not MISSING:
         return Next("answer", gate_meant(state, given.gate, shown=given.shown))
@@ -77,7 +76,7 @@ class Resuming:
         """Resume the run whose id begins with *text*."""
         run_id, past = self._cli.run(load(self._app, text))
         state = fold(past, empty_state(run_id))
-        step = next_of(state, given, self._cli.now_ms())
+        step = next_of(state, given, self._driving.hints(run_id), now_ms=self._cli.now_ms())
         if step.kind == "choose":
             self._driving.tell_state(run_id, past)
             raise Usage(f"{len(state.gates)} gates of {run_id} are open", hint="name one of them with --gate")

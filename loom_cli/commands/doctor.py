@@ -16,7 +16,7 @@ from loom.plugins.sqlite import store_location, wal_safety
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
 from loom.spi.errors import StoreNotFound
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
-from loom_cli.app_location import app_reference
+from loom_cli.app_location import app_reference, store_file
 from loom_cli.cli import Cli
 from loom_cli.errors import AppNotFound
 from loom_cli.exits import ExitCode
@@ -112,7 +112,7 @@ def app_report(cli: Cli, reference: str | None) -> Report:
 
 def _warn_of_two_stores(report: Report) -> None:
     url, apps = report["store"].get("url"), report["app"].get("store")
-    if url and apps and url != apps:
+    if url and apps and store_file(url) != store_file(apps):
         report["app"]["note"] = f"the app keeps its logs in {apps}, but ps, show, logs and gates read {url}"
         report["app"]["hint"] = "Set [tool.loom] store in pyproject.toml, or wire sqlite_storage() without a path."
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,10 @@ from tests.loom_cli.desk import APP, effects, events, state, types
 from tests.loom_cli.projects import Ended, loom
 
 CLAIM = ("--set", "order=A-17", "--set", "amount=40")
+
+
+def forget_the_app() -> None:
+    sys.modules.pop("app")
 
 
 def waiting(desk: Path, run_id: str = "r1") -> Ended:
@@ -188,10 +194,50 @@ def test_an_id_that_is_taken_runs_nothing(desk: Path) -> None:
     waiting(desk)
     before = types(desk, "r1")
 
-    refused(loom("run", "refund", *CLAIM, "--id", "r1", folder=desk), "execution-exists", status=1)
+    again = loom("run", "refund", *CLAIM, "--id", "r1", folder=desk)
 
+    refused(again, "execution-exists", "Choose another --id; loom resume r1 goes on with it.", status=1)
     assert types(desk, "r1") == before
     assert effects(desk) == ["assess"]
+
+
+def test_what_can_be_done_with_the_run_that_has_the_id_depends_on_how_it_stands(desk: Path) -> None:
+    for flow, hint in (("hello", "loom show h1 prints its result"), ("failing", "loom retry h1 tries it again")):
+        loom("run", flow, "--id", "h1", "--store", f"{flow}.db", folder=desk)
+        forget_the_app()
+
+        again = loom("run", flow, "--id", "h1", "--store", f"{flow}.db", folder=desk)
+
+        assert hint.replace("h1", f"h1 --store {flow}.db") in again.err
+        forget_the_app()
+
+
+@pytest.mark.parametrize("run_id", ["-x", "--help", "a;b", "--"])
+def test_the_printed_command_answers_whatever_the_id_looks_like(desk: Path, run_id: str) -> None:
+    asked = loom("run", "refund", *CLAIM, f"--id={run_id}", folder=desk)
+    command = asked.err.splitlines()[-1].split("answer: loom ")[1]
+
+    done = loom(*shlex.split(command), folder=desk)
+
+    assert (done.status, done.out) == (0, '{\n  "paid": "R-1"\n}\n')
+
+
+def test_an_app_with_a_store_of_its_own_says_so_once_and_hints_lead_there(desk: Path) -> None:
+    own = APP.replace("loom.sqlite_storage()", "loom.sqlite_storage('own.db')")
+    many = "    await ctx.suspend('ask', show='x' * 9000, expects=bool)\n"
+    (desk / "app.py").write_text(own.replace('    return f"hello', many + '    return f"hello'), encoding="utf-8")
+
+    done = loom("run", "hello", "--id", "h1", folder=desk)
+
+    assert done.err.startswith(
+        f"this app keeps its logs in {desk / 'own.db'}, where ps, show, logs and gates do not look"
+    )
+    assert done.err.count("keeps its logs") == 1
+    [look] = [line.split("loom ")[1] for line in done.err.splitlines() if "more characters: " in line]
+    assert loom(*shlex.split(look), folder=desk).status == 0
+    assert "keeps its logs" not in loom("resume", "h1", "--answer", "true", folder=desk).err
+    assert "keeps its logs" not in loom("run", "hello", "--id", "h2", "--store", "./own.db", folder=desk).err
+    assert "keeps its logs" not in loom("run", "hello", "--id", "h3", "-q", folder=desk).err
 
 
 @pytest.mark.parametrize(
