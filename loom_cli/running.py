@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _UNEXPECTED_HINT: Final = (
     "--debug shows where. It is a fault of Loom's, or of what was plugged into it; please report it."
 )
+_EXITED_HINT: Final = "Raise an error instead. What was committed is kept, and a run can be resumed."
 _COMPLETING: Final = ("--install-completion", "--show-completion")
 
 
@@ -55,7 +56,8 @@ def _dispatch(arguments: list[str], cli: Cli) -> int:
 
     from loom_cli.group import root
 
-    command = root(completion=completes or arguments[0].startswith(_COMPLETING))
+    is_about_completion = completes or arguments[0].startswith(_COMPLETING)
+    command = root(completion=is_about_completion)
     try:
         with redirect_stdout(cli.screen.out):
             if completes:
@@ -64,6 +66,10 @@ def _dispatch(arguments: list[str], cli: Cli) -> int:
                 status = command.invoke(ctx)
     except typer.Exit as ended:  # --help ends so, having printed
         return ended.exit_code
+    except SystemExit as ended:
+        if not is_about_completion:
+            raise
+        return ended.code if isinstance(ended.code, int) else ExitCode.DONE
     return status if isinstance(status, int) else ExitCode.DONE
 
 
@@ -76,8 +82,6 @@ def _tell(error: BaseException, cli: Cli) -> int:
 
     from loom.core.errors import LoomError
 
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else ExitCode.DONE if error.code is None else ExitCode.FAILED
     if cli.debug:
         cli.screen.traceback(error)
     if isinstance(error, LoomError):
@@ -87,6 +91,8 @@ def _tell(error: BaseException, cli: Cli) -> int:
     if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):
         return _say(cli, "interrupted", "stopped by a signal", "", status=ExitCode.INTERRUPTED)
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, SystemExit):  # what is the author's runs in this process
+        return _say(cli, "exited", f"code of the app ended the command by {what}", _EXITED_HINT, status=ExitCode.FAILED)
     return _say(cli, "unexpected", what, _UNEXPECTED_HINT, status=ExitCode.FAILED)
 
 

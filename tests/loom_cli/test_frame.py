@@ -212,6 +212,22 @@ def test_a_command_that_exits_by_typer_keeps_its_status(project: Project, monkey
     assert loom("ps", folder=project.folder).status == 3
 
 
+@pytest.mark.parametrize("code", [None, 0, 5, "bye"])
+def test_code_of_the_app_that_exits_never_ends_a_command_as_done(
+    code: Any, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(cli: Cli, store: str | None) -> None:
+        sys.exit(code)
+
+    monkeypatch.setattr(Cli, "reader", leave)
+
+    ended = loom("ps", folder=project.folder)
+
+    assert ended.status == ExitCode.FAILED
+    assert ended.err.startswith("error[exited]: code of the app ended the command by SystemExit")
+    assert str(code) in ended.err or code is None
+
+
 # Statuses
 
 
