@@ -42,13 +42,14 @@ Mark = Literal["done", "failed", "running", "resting", "waiting", "sleeping", "i
 class Progress(NamedTuple):
     """A run as of its last durable event.
 
-    *tries* is how many attempts each step had, *attempts_max* how many its declaration allows, by step id, as far as
-    that is known.
+    *tries* is how many attempts each step had, *again* those of which a person had the same attempt begin again,
+    *attempts_max* how many the declaration of a step allows, by step id, as far as that is known.
     """
 
     state: ExecutionState
     tries: HashTrieMap[int, int]
     attempts_max: Mapping[str, int] = {}
+    again: frozenset[int] = frozenset()
 
 
 class Line(NamedTuple):
@@ -70,10 +71,12 @@ def progress_of(events: Iterable[Event], *, attempts_max: Mapping[str, int] | No
 
 def update(progress: Progress, event: Event) -> Progress:
     """Return the progress once *event* is durable."""
-    tries = progress.tries
+    tries, again = progress.tries, progress.again
     if event.type == "STEP_ATTEMPT_FAILED":
-        tries = tries.insert(event.payload.start, event.payload.attempt + 1)
-    return progress._replace(state=evolve(progress.state, event), tries=tries)
+        tries, again = tries.insert(event.payload.start, event.payload.attempt + 1), again - {event.payload.start}
+    elif event.type == "EFFECT_RESOLVED" and event.payload.verdict == "retry":
+        again |= {event.payload.start}
+    return progress._replace(state=evolve(progress.state, event), tries=tries, again=again)
 
 
 class _Place(NamedTuple):
@@ -193,7 +196,8 @@ def _step_line(look: _Look, start: Event, name: str) -> Line:
         return Line(0, "resting", name, waited, joined(rest, one_line(failure_text(known.last))))
     if progress.state.status != "running":
         return Line(0, "running", name, "", "not ended")
-    return Line(0, "running", name, waited, attempt if known.failed else "")
+    again = "again" if start.sequence in progress.again else ""
+    return Line(0, "running", name, waited, joined(attempt if known.failed else "", again))
 
 
 def tried_words(progress: Progress, start: Event) -> str:

@@ -34,8 +34,11 @@ def _step_started(progress: Progress, event: Event) -> str:
 
 
 def _step_attempted(progress: Progress, event: Event) -> str:
-    start = progress.state.open.get(event.payload.start)
-    return f"{_name(progress, event)} {attempt_words(event.payload.attempt, start, progress.attempts_max)} started"
+    start, attempt = progress.state.open.get(event.payload.start), event.payload.attempt
+    if event.payload.start not in progress.again:
+        return f"{_name(progress, event)} {attempt_words(attempt, start, progress.attempts_max)} started"
+    which = f" {attempt_words(attempt, start, progress.attempts_max)}" if attempt > 1 else ""
+    return f"{_name(progress, event)}{which} started again"
 
 
 def _attempt_failed(progress: Progress, event: Event) -> str:
