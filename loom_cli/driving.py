@@ -20,6 +20,7 @@ from loom.app.registry import steps_from
 from loom.core.errors import LoomError
 from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import UNTRIED, ExecutionState
+from loom.core.step import Step
 from loom.kernel.errors import DriveInterrupted, ExecutionAlreadyExists, ReplayDivergence, SequenceConflict
 from loom.kernel.runtime import WorkflowRuntime
 from loom.spi.memory import MemoryStorage
@@ -31,8 +32,9 @@ from loom_cli.interrupting import Interruption, end_children, threads_hold_the_p
 from loom_cli.outcomes import Teller, outcome_json
 from loom_cli.progress import Progress, progress_of
 from loom_cli.streams import OutputClosed, OutputRefused
+from loom_cli.times import duration
 from loom_cli.watching import Silent, Watcher, prints_beside_the_result, watcher_for
-from loom_cli.wording import Event
+from loom_cli.wording import Event, step_id
 
 Verb = Callable[[WorkflowRuntime], Awaitable[Outcome[Any]]]
 
@@ -158,9 +160,20 @@ class Driving:
         if count > 1:
             self._watcher.say("stopping at once")
             return
-        flights = [start.payload.id for start in in_flight(self._watcher.progress)]
-        more = f": {', '.join(flights[:5])} may still end; again to stop at once" if flights else ""
-        self._watcher.say(f"stopping{more}")
+        flights = in_flight(self._watcher.progress)
+        if not flights:
+            self._watcher.say("stopping")
+            return
+        names = ", ".join(start.payload.id for start in flights[:5])
+        patience = duration(round(1000 * self._patience_s(flights)))
+        self._watcher.say(f"stopping: {names} may still end, for {patience} at most; again to stop at once")
+
+    def _patience_s(self, flights: Sequence[Event]) -> float:
+        """Return how long *flights* are waited for: those that must not run twice, for as long as they may take."""
+        steps = {step.id: step for step in steps_of(self._app)}
+        once = [steps.get(step_id(start)) for start in flights if start.payload.once]
+        timeouts = [step.timeout.total_seconds() for step in once if step is not None and step.timeout is not None]
+        return max([self._app.runtime.grace_s, *timeouts])
 
     def _leaving(self) -> None:
         """Tell what there is to tell before the process is ended the hard way."""
@@ -215,8 +228,12 @@ def in_flight(progress: Progress) -> list[Event]:
     return sorted(flights, key=lambda start: start.sequence)
 
 
-def attempts_max(app: LoomApp) -> dict[str, int]:
-    """Return how many attempts the steps that can be found allow: those registered, and those beside their flow."""
+def steps_of(app: LoomApp) -> list[Step[Any, Any]]:
+    """Return the steps of *app* that can be found: those registered, and those beside their flow."""
     modules = {sys.modules.get(flow.fn.__module__) for flow in app.registry.flows.values()}
-    found = [*app.registry.tools.values(), *steps_from(*(module for module in modules if module is not None))]
-    return {step.id: step.retry.attempts for step in found}
+    return [*app.registry.tools.values(), *steps_from(*(module for module in modules if module is not None))]
+
+
+def attempts_max(app: LoomApp) -> dict[str, int]:
+    """Return how many attempts the steps that can be found allow."""
+    return {step.id: step.retry.attempts for step in steps_of(app)}

@@ -77,12 +77,17 @@ def branches_words(start: Event) -> str:
     return counted(branches if isinstance(branches, int) else len(branches or ()), "branch", "branches")
 
 
+def step_id(start: Event) -> str:
+    """Return which step *start* asks, as it is declared."""
+    tool: str | None = start.payload.tool
+    return tool or unescape(start.payload.id.rpartition("/")[2].partition("#")[0])
+
+
 def attempt_words(attempt: int, start: Event | None, attempts_max: Mapping[str, int]) -> str:
     """Return `attempt 2 of 4`, without the 4 where the step's declaration is not known."""
     most = None
     if start is not None:
-        step = start.payload.tool or unescape(start.payload.id.rpartition("/")[2].partition("#")[0])
-        most = attempts_max.get(step)
+        most = attempts_max.get(step_id(start))
     return f"attempt {attempt}" + (f" of {most}" if most and most >= attempt else "")
 
 
