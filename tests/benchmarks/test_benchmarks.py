@@ -40,6 +40,7 @@ def at_least() -> Target:
     return Target(bound="at least", limit=0.1)
 
 
+@pytest.mark.proves("TST-11")
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_each_benchmark_prints_json_lines(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--only", name]) == 0
@@ -129,6 +130,12 @@ def test_the_page_names_benchmarks_that_exist() -> None:
     names = {line["benchmark"] for line in report.saved()}
 
     assert set(documented()) == names | set(BENCHMARKS)
+
+
+@pytest.mark.proves("TST-11")
+@pytest.mark.parametrize("figure", ["append-p50", "append-p99", "fold", "cold-resume", "branches-map"])
+def test_the_committed_baseline_has_appending_folding_resuming_and_wide_flows(figure: str) -> None:
+    assert report.figures(report.saved())[figure] > 0
 
 
 def test_the_page_shows_the_committed_baseline() -> None:

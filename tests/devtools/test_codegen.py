@@ -39,6 +39,7 @@ def rows(text: str) -> list[tuple[str, str | None, str]]:
 # What is found
 
 
+@pytest.mark.proves("AUT-03")
 def test_a_flow_is_listed_with_its_annotations_as_they_are_written() -> None:
     found = scanned(flows__refund=FLOW)
 

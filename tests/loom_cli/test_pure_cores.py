@@ -1,0 +1,200 @@
+"""Behind each command stands a function that is given values and returns values: no file, no network, no process."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
+
+import pytest
+
+import loom_cli
+from loom.core.errors import LoomError
+from loom.core.ids import ExecutionId, Incarnation
+from loom.core.outcome import outcome_of
+from loom.core.views import open_gates
+from loom.devtools.codegen import generate, scan
+from loom.devtools.projects import new_project
+from loom.kernel.addressing import doubt_meant, gate_meant
+from loom.kernel.retrying import retried
+from loom.lenses.execution import execution_view
+from loom.lenses.folding import event_json, fold_at
+from loom.lenses.shapes import gate_json
+from loom.spi import ExecutionRow
+from loom_cli.command_table import ROWS
+from loom_cli.commands.doctor import contracts
+from loom_cli.commands.ps import row_json
+from loom_cli.files import template_files
+from loom_cli.outcomes import outcome_json
+from tests.golden import logs
+from tests.golden.make import INDEX
+from tests.loom_cli.projects import loom
+
+LOGS: Final = {name: logs.read(name).events for name in ("hello", "fails", "waiting", "doubts")}
+TEMPLATES: Final = template_files("app")
+FLOW: Final = b"import loom\n\n@loom.flow\nasync def hello(ctx: loom.Context) -> None: ...\n"
+
+
+class Core(NamedTuple):
+    """The function behind a command, a call of it with values, what it says, and a command line that comes to it."""
+
+    function: Callable[..., Any]
+    call: Callable[[], Any]
+    says: Callable[[Any], bool]
+    line: str
+
+
+CORES: Final[dict[str, Core]] = {
+    "new": Core(
+        new_project,
+        lambda: new_project("demo", TEMPLATES, loom_version="1.2.3"),
+        lambda files: "app.py" in files and 'name = "demo"' in files["pyproject.toml"],
+        "new demo",
+    ),
+    "gen": Core(
+        generate,
+        lambda: generate(scan({"flows/hello.py": FLOW}).declared),
+        lambda text: "from flows.hello import" in text,
+        "gen --check",
+    ),
+    "run": Core(
+        outcome_json,
+        lambda: outcome_json(fold_at(LOGS["hello"]), outcome_of(fold_at(LOGS["hello"]), "hello world")),
+        lambda shape: (shape["status"], shape["result"]) == ("completed", "hello world"),
+        "run hello --json",
+    ),
+    "resume": Core(
+        gate_meant,
+        lambda: gate_meant(fold_at(LOGS["waiting"]), "asker/question"),
+        lambda gate: gate.gate == "parallel/asker/question",
+        "resume r1 --answer true",
+    ),
+    "retry": Core(
+        retried,
+        lambda: retried(fold_at(LOGS["fails"])),
+        lambda fact: (fact.generation, fact.reopened) == (1, [3]),
+        "retry r1",
+    ),
+    "resolve": Core(
+        doubt_meant,
+        lambda: doubt_meant(fold_at(LOGS["doubts"], 3), "wire#ada"),
+        lambda gate: gate.in_doubt,
+        "resolve r1 --as retry",
+    ),
+    "ps": Core(
+        row_json,
+        lambda: row_json(ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)),
+        lambda shape: (shape["id"], shape["length"], shape["gates"]) == ("r1", 4, []),
+        "ps --json",
+    ),
+    "show": Core(
+        execution_view,
+        lambda: execution_view(fold_at(LOGS["hello"]), LOGS["hello"]),
+        lambda view: (view.status, [call.id for call in view.calls]) == ("completed", ["greet"]),
+        "show r1",
+    ),
+    "logs": Core(
+        event_json,
+        lambda: event_json(LOGS["hello"][2]),
+        lambda shape: shape["payload"] == {"start": 1, "result": "hello world"},
+        "logs r1 --json",
+    ),
+    "gates": Core(
+        gate_json,
+        lambda: [gate_json(gate) for gate in open_gates(fold_at(LOGS["waiting"]))],
+        lambda shapes: [shape["label"] for shape in shapes] == ["question", "question"],
+        "gates --json",
+    ),
+    "doctor": Core(contracts, contracts, lambda shape: shape["kernel_abi"] == "1.0.0", "doctor --versions"),
+}
+
+OUTSIDE: Final = ("open", "os.", "shutil.", "socket.", "sqlite3.", "subprocess.", "tempfile.", "urllib.")
+"""What the interpreter says before it touches a file, a network, a database or a process."""
+
+_touched: list[str] | None = None
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    if _touched is not None and event.startswith(OUTSIDE):
+        _touched.append(f"{event} {arguments[:1]}")
+
+
+sys.addaudithook(_hear)
+
+
+@contextmanager
+def touching() -> Iterator[list[str]]:
+    """Give the list of what is touched outside the process meanwhile."""
+    global _touched  # noqa: PLW0603  # an audit hook is for ever, so it is switched
+    _touched = []
+    try:
+        yield _touched
+    finally:
+        _touched = None
+
+
+@pytest.mark.proves("PRN-09")
+def test_every_command_has_such_a_function() -> None:
+    assert set(CORES) == set(ROWS)
+
+
+@pytest.mark.proves("PRN-09")
+@pytest.mark.parametrize("name", CORES)
+def test_it_is_called_with_values_and_touches_nothing(name: str) -> None:
+    core = CORES[name]
+    core.call()  # what it imports when it is first called is no part of what it does
+
+    with touching() as touched:
+        found = core.call()
+
+    assert touched == []
+    assert core.says(found)
+
+
+def test_a_function_that_touches_a_file_is_seen() -> None:
+    with touching() as touched:
+        Path(__file__).read_bytes()
+
+    assert any(line.startswith("open") for line in touched)
+
+
+class Reached(LoomError):
+    """The function was called."""
+
+    code = "reached"
+
+
+def reached(*_: Any, **__: Any) -> NoReturn:
+    raise Reached
+
+
+@pytest.mark.proves("PRN-09")
+@pytest.mark.parametrize("name", CORES)
+def test_the_command_goes_through_it(name: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (desk / "flows").mkdir()
+    (desk / "flows" / "hello.py").write_bytes(FLOW)
+    assert loom("run", "refund", "--set", "order=A", "--set", "amount=1", "--id", "r1", folder=desk).status == 3
+    for module in pkgutil.walk_packages(loom_cli.__path__, "loom_cli."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    replaced = replace_everywhere(CORES[name].function, monkeypatch)
+
+    done = loom(*CORES[name].line.split(), folder=desk)
+
+    assert replaced
+    assert done.err.splitlines()[-1].startswith(("error[reached]", '{"error": {"code": "reached"')), done
+
+
+def replace_everywhere(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have *function* raise wherever a module of ours has it, and return where that is."""
+    modules = [(name, module) for name, module in sys.modules.items() if name.partition(".")[0] in {"loom", "loom_cli"}]
+    holding = [
+        (module, name, key) for name, module in modules for key, value in vars(module).items() if value is function
+    ]
+    for module, _, key in holding:
+        monkeypatch.setattr(module, key, reached)
+    return [name for _, name, _ in holding]
