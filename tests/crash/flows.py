@@ -1,0 +1,142 @@
+"""Three small flows that between them do all that a crash could spoil."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import loom
+
+SHORT: Final = timedelta(milliseconds=3)
+
+
+class Outside(NamedTuple):
+    """What the flows reach of the world: who *choose*s, and the *folder* of the run."""
+
+    choose: Callable[[list[str]], Awaitable[str]]
+    folder: Path
+
+
+OUTSIDE: Final[contextvars.ContextVar[Outside]] = contextvars.ContextVar("OUTSIDE")
+
+
+@dataclass(frozen=True)
+class SoldOut:
+    left: int
+
+
+@loom.step(retry=loom.Retry(attempts=3, delay=SHORT))
+async def fetch(step: loom.StepContext, page: int) -> list[int]:
+    if page == 1 and step.attempt < 3:
+        raise ConnectionError(f"attempt {step.attempt}")
+    return [page, step.attempt]
+
+
+@loom.step
+def count(pages: list[list[int]]) -> int:
+    return sum(map(sum, pages))
+
+
+@loom.flow
+async def pages(ctx: loom.Context) -> dict[str, Any]:
+    """Fetch pages in a loop; one of them fails twice."""
+    found = []
+    for page in range(3):
+        found.append(await ctx.run(fetch, page))
+        found[-1].append(len(found))
+    return {"count": await ctx.run(count, found), "draw": ctx.random(), "id": str(ctx.uuid())}
+
+
+@loom.step
+async def quote(room: str) -> dict[str, int]:
+    return {room: len(room)}
+
+
+@loom.step
+async def book(room: str, price: dict[str, int], guests: int) -> str:
+    return f"{room} for {guests} at {price[room]}"
+
+
+@loom.flow
+async def rooms(ctx: loom.Context) -> Any:
+    """Book two rooms side by side, each when somebody has answered, and quote three more meanwhile."""
+
+    async def room(ctx: loom.Context, name: str) -> str:
+        price = await ctx.run(quote, name)
+        guests = await ctx.suspend("guests", expects=int, show=price)
+        return await ctx.run(book, name, price, guests)
+
+    return await ctx.parallel(
+        {
+            "north": lambda ctx: room(ctx, "north"),
+            "southern": lambda ctx: room(ctx, "southern"),
+            "more": lambda ctx: ctx.map(quote, ["a", "bb", "ccc"], limit=2),
+        }
+    )
+
+
+@loom.step(failures={"sold_out": SoldOut})
+async def reserve(way: str) -> None:
+    raise loom.fail("sold_out", SoldOut(left=len(way)))
+
+
+@loom.step
+async def take_a_ticket() -> str:
+    """Another one each time: what follows may have been done with the one that is on the log, and with no other."""
+    return secrets.token_hex(4)
+
+
+@loom.step(idempotent=False)
+async def charge(step: loom.StepContext, amount: int, ticket: str) -> str:
+    return f"receipt {amount} {step.idempotency_key}"
+
+
+@loom.step
+def mail(receipt: str, ticket: str = "") -> int:
+    return len(receipt)
+
+
+@loom.flow
+async def order(ctx: loom.Context) -> dict[str, Any]:
+    """Choose, fail in a declared way, charge exactly once, tell, rest, and mail."""
+    way = await ctx.decide("way", OUTSIDE.get().choose, ["card", "transfer"])
+    try:
+        await ctx.run(reserve, way)
+        left = -1
+    except loom.TypedFailure as failure:
+        left = failure.payload.left
+    ticket = await ctx.run(take_a_ticket)
+    receipt = await ctx.run(charge, left, ticket)
+    await ctx.emit("charged", {"receipt": receipt})
+    await ctx.sleep(SHORT)
+    mailed = await ctx.run(mail, receipt, await ctx.run(take_a_ticket))
+    return {"left": left, "mailed": mailed, "again": await ctx.run(charge, 0, "")}
+
+
+@loom.step
+async def hold(word: str) -> str:
+    """Who comes first waits until it is let go; who comes after it does not."""
+    folder = OUTSIDE.get().folder
+    try:
+        (folder / "held").touch(exist_ok=False)
+    except FileExistsError:
+        return word
+    while not (folder / "go").exists():
+        await asyncio.sleep(0.002)
+    return word
+
+
+@loom.flow
+async def held(ctx: loom.Context) -> int:
+    """Hang in a step, and go on with another."""
+    word = await ctx.run(hold, "word")
+    return await ctx.run(mail, word)
+
+
+ANSWERS: Final = {"parallel/north/guests": 2, "parallel/southern/guests": 3}

@@ -1,0 +1,170 @@
+"""A process that dies by SIGKILL where it is told to: at a write of its store, or inside an effect.
+
+What effects do to the world outside is a line in a file that is only ever appended to, so that whoever looks afterwards
+can count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import random
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+
+import loom
+from loom.core.ids import ExecutionId, Incarnation
+from loom.core.middleware import Next
+from loom.plugins.sqlite import SqliteStorage
+from loom.spi.clock import SystemEntropy
+from loom.spi.event_store import Append, AppendResult, RequestKind, RequestTaken
+
+Moment: TypeAlias = Literal["before write", "after write", "effect begins", "effect is done", "effect ends", "never"]
+
+DELAY_MAX_S = 0.002
+
+
+class Death(NamedTuple):
+    """When a process dies: at the *number*-th write or effect of its own, counted from 1."""
+
+    moment: Moment = "never"
+    number: int = 0
+
+
+class Deed(NamedTuple):
+    """One line of what happened outside: an effect *begun*, or *done* with its result or the error it ended with."""
+
+    phase: Literal["begun", "done"]
+    step: str
+    key: str
+    args: Any
+    attempt: int
+    result: Any = None
+    error: str | None = None
+
+
+class Fate:
+    """The life of this process: its death, its luck, and the file of deeds. It counts its writes and effects."""
+
+    def __init__(self, death: Death, *, deeds: Path, seed: str) -> None:
+        self._death, self._deeds, self._rng = death, deeds, random.Random(seed)
+        self.writes = self.effects = 0
+
+    def meet(self, moment: Moment, number: int) -> None:
+        """Die if this is the moment."""
+        if self._death == (moment, number):
+            _die()
+
+    def note(self, deed: Deed) -> None:
+        """Do to the world what cannot be undone: append a line."""
+        line = json.dumps(deed, default=_told).encode() + b"\n"
+        file = os.open(self._deeds, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(file, line)
+        finally:
+            os.close(file)
+
+    async def pass_time(self) -> None:
+        await asyncio.sleep(self._rng.random() * DELAY_MAX_S)
+
+    async def happen(self, begun: Deed, act: Any) -> Any:
+        """Be an effect that does *act*: the moments of dying are before it, when it is done, and before it returns."""
+        self.effects += 1
+        number = self.effects
+        self.note(begun)
+        self.meet("effect begins", number)
+        await self.pass_time()
+        try:
+            result = await act()
+        except Exception as error:  # noqa: BLE001  # whatever the effect ended with is what happened
+            self.note(begun._replace(phase="done", error=type(error).__name__))
+            failed: Exception | None = error
+            result = None
+        else:
+            self.note(begun._replace(phase="done", result=result))
+            failed = None
+        self.meet("effect is done", number)
+        await self.pass_time()
+        self.meet("effect ends", number)
+        if failed is not None:
+            raise failed
+        return result
+
+
+class MortalEffects:
+    """The middleware through which every effect of a mortal process goes."""
+
+    def __init__(self, fate: Fate) -> None:
+        self._fate = fate
+
+    async def __call__(self, effect: loom.EffectContext, arguments: dict[str, Any], call_next: Next) -> Any:
+        step = effect.step
+        begun = Deed("begun", step.step_id, step.idempotency_key, arguments, step.attempt)
+        return await self._fate.happen(begun, lambda: call_next(arguments))
+
+
+class MortalStorage(SqliteStorage):
+    """A store whose process dies right before or right after its n-th write."""
+
+    def __init__(self, path: Path, fate: Fate) -> None:
+        super().__init__(path)
+        self._fate = fate
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
+        number = self._write_begins()
+        results = await super().append(batch)
+        self._fate.meet("after write", number)
+        return results
+
+    async def insert(
+        self,
+        execution_id: ExecutionId,
+        incarnation: Incarnation,
+        *,
+        kind: RequestKind,
+        key: str,
+        at: int,
+        body: bytes,
+    ) -> int | RequestTaken | None:
+        number = self._write_begins()
+        inserted = await super().insert(execution_id, incarnation, kind=kind, key=key, at=at, body=body)
+        self._fate.meet("after write", number)
+        return inserted
+
+    def _write_begins(self) -> int:
+        self._fate.writes += 1
+        self._fate.meet("before write", self._fate.writes)
+        return self._fate.writes
+
+
+class SameSeed(SystemEntropy):
+    """Entropy that gives every run the same seed, so that draws can be compared; all else differs as it should."""
+
+    def token(self, bytes_count: int) -> bytes:
+        return bytes(16) if bytes_count == 16 else super().token(bytes_count)
+
+
+def deeds_in(path: Path) -> list[Deed]:
+    """Return what happened, in order."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [Deed(*json.loads(line)) for line in lines]
+
+
+def plain(value: Any) -> Any:
+    """Return *value* as JSON has it: a dataclass as its fields, by name."""
+    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return dataclasses.asdict(value) if is_record else value
+
+
+def _told(value: Any) -> Any:
+    fields = plain(value)
+    return fields if fields is not value else str(value)
+
+
+def _die() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable")

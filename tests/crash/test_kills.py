@@ -1,0 +1,78 @@
+"""A process that is killed anywhere is a run that is resumed: nothing durable is lost, nothing recorded happens again."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.crash.matrix import Undisturbed, crash, deaths, sample, undisturbed, verify
+from tests.crash.mortal import Death
+from tests.crash.nursery import Nursery
+from tests.crash.scenarios import KILLED
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def expected(nursery: Nursery, folder: Path) -> dict[str, Undisturbed]:
+    return {name: undisturbed(nursery, name, folder / name) for name in KILLED}
+
+
+@pytest.mark.proves("LIF-01", "KER-08", "PRN-01", "STO-14")
+def test_a_killed_run_comes_to_the_end_it_would_have_come_to(
+    nursery: Nursery, folder: Path, expected: dict[str, Undisturbed], seed: int
+) -> None:
+    until = time.monotonic() + PATIENCE_S
+
+    for number, (name, ends) in enumerate(sample(random.Random(seed), expected)):
+        report, lefts = crash(nursery, name, folder / str(number), ends)
+
+        verify(expected[name], report, lefts)
+        if time.monotonic() > until:
+            break
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.proves("LIF-01", "KER-08", "PRN-01", "STO-14")
+def test_wherever_it_is_killed_and_killed_again_it_comes_to_the_same_end(
+    nursery: Nursery, folder: Path, expected: dict[str, Undisturbed], seed: int
+) -> None:
+    killed = 0
+
+    for number, (name, ends) in enumerate(sample(random.Random(seed), expected)):
+        report, lefts = crash(nursery, name, folder / str(number), ends)
+
+        verify(expected[name], report, lefts)
+        killed += len(lefts) - 1
+
+    assert killed > 200
+
+
+def test_each_moment_of_each_write_and_effect_is_a_death() -> None:
+    found = deaths({"writes": 2, "effects": 1})
+
+    assert found == [
+        Death("before write", 1),
+        Death("after write", 1),
+        Death("before write", 2),
+        Death("after write", 2),
+        Death("effect begins", 1),
+        Death("effect is done", 1),
+        Death("effect ends", 1),
+    ]
+
+
+@pytest.mark.proves("KER-08")
+def test_a_process_that_dies_inside_an_effect_that_must_not_be_repeated_leaves_a_doubt(
+    nursery: Nursery, folder: Path
+) -> None:
+    charge = 4  # after the choice, the reservation and the ticket
+
+    report, lefts = crash(nursery, "order", folder / "order", [Death("effect is done", charge)])
+
+    assert report["doubts"] == 1
+    assert [deed.step for deed in lefts[-1].deeds if deed.phase == "done"].count("charge") == 1

@@ -1,0 +1,364 @@
+"""Small flows as values, and the one flow that carries them out.
+
+A program is JSON: a list of operations, each a list of its name and its operands; blocks nest. The flow notes in the
+trace of its drive whatever it sees, with the place in the program where it saw it. Effects are slow by a seeded number of
+turns of the loop, so that they end in an order of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+import loom
+from loom.kernel.calls import DriveEnding
+
+Block = list[Any]
+
+TURNS_MAX: Final = 12
+SLEEP_MS: Final = 40
+
+
+class Sight(NamedTuple):
+    """What the flow saw at one place of the program."""
+
+    place: str
+    what: str
+    value: str
+
+
+@dataclass
+class World:
+    """What is outside the log: the effects that happened, and what the body saw in this drive.
+
+    *seed* decides how long each effect takes. Where effects are *forbidden*, one that is called is an error of the test;
+    in a *healed* world no step fails.
+    """
+
+    seed: int
+    forbidden: bool = False
+    healed: bool = False
+    effects: list[str] = field(default_factory=list)
+    trace: list[Sight] = field(default_factory=list)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+
+    def saw(self, place: str, what: str, value: object) -> None:
+        self.trace.append(Sight(place, what, repr(value)))
+
+    async def happen(self, step_id: str, attempt: int = 1) -> None:
+        """Be an effect: take some turns of the loop, and be counted."""
+        self.effects.append(step_id)
+        if self.forbidden:
+            raise AssertionError(f"{step_id} was called though all of it is recorded")
+        for _ in range(random.Random(f"{self.seed} {step_id} {attempt}").randrange(TURNS_MAX)):
+            await asyncio.sleep(0)
+
+
+WORLD: Final[contextvars.ContextVar[World]] = contextvars.ContextVar("WORLD")
+
+
+class Refused(Exception):
+    """An error of the author's own, declared by the step that raises it."""
+
+    def __init__(self, who: str, *, code: int) -> None:
+        super().__init__(f"{who} refused")
+        self.who, self.code = who, code
+
+
+@loom.step
+async def echo(step: loom.StepContext, value: Any) -> dict[str, Any]:
+    await WORLD.get().happen(step.step_id)
+    return {"value": value, "by": step.step_id, "list": [1]}
+
+
+@loom.step(retry=loom.Retry(attempts=3, delay=timedelta(milliseconds=SLEEP_MS)))
+async def flaky(step: loom.StepContext, until: int) -> int:
+    await WORLD.get().happen(step.step_id, step.attempt)
+    if step.attempt < until and not WORLD.get().healed:
+        raise ConnectionError(f"attempt {step.attempt}")
+    return step.attempt
+
+
+@loom.step(idempotent=False)
+async def once(step: loom.StepContext) -> str:
+    await WORLD.get().happen(step.step_id)
+    return f"did {step.step_id}"
+
+
+@loom.step(failures={"declined": dict[str, int], "refused": Refused})
+async def fail(step: loom.StepContext, how: str) -> None:
+    await WORLD.get().happen(step.step_id)
+    if WORLD.get().healed:
+        return
+    if how == "declined":
+        raise loom.fail("declined", {"code": 7})
+    if how == "refused":
+        raise Refused("the desk", code=9)
+    try:
+        raise KeyError("inner")
+    except KeyError as inner:
+        raise ValueError("outer") from inner
+
+
+def seen(error: Exception) -> tuple[Any, ...]:
+    """Return all that a flow can see of a failure."""
+    fields = sorted((name, repr(value)) for name, value in vars(error).items() if not name.startswith("__"))
+    return type(error).__qualname__, str(error), fields
+
+
+# -- operations ------------------------------------------------------------------------------------------------------
+
+
+async def _run(ctx: loom.Context, at: str, value: int) -> None:
+    result = await ctx.run(echo, value)
+    WORLD.get().saw(at, "step", result)
+    result["list"].append(2)  # what a flow does to a value is seen by no replay (field fault 27)
+
+
+async def _peek(ctx: loom.Context, at: str) -> None:
+    """Hand a step what all branches together have seen so far: their order must be the same each time."""
+    result = await ctx.run(echo, len(WORLD.get().trace))
+    WORLD.get().saw(at, "peek", result)
+
+
+async def _flaky(ctx: loom.Context, at: str, until: int) -> None:
+    attempt = await ctx.run(flaky, until)
+    WORLD.get().saw(at, "flaky", attempt)
+
+
+async def _once(ctx: loom.Context, at: str) -> None:
+    did = await ctx.run(once)
+    WORLD.get().saw(at, "once", did)
+
+
+async def _named(ctx: loom.Context, at: str, value: int) -> None:
+    same = echo.named(f"same-{value}")
+    first, second = await ctx.run(same, value), await ctx.run(same, value)
+    WORLD.get().saw(at, "named", (first, second))
+
+
+async def _keyed(ctx: loom.Context, at: str, value: int) -> None:
+    WORLD.get().saw(at, "keyed", await ctx.run(echo.keyed(f"{at}/{value}"), value))
+
+
+async def _inline(ctx: loom.Context, at: str, value: int) -> None:
+    async def double(value: int) -> int:
+        await WORLD.get().happen(f"double {at}")
+        return value * 2
+
+    WORLD.get().saw(at, "inline", await ctx.run("double", double, value))
+
+
+async def _stream(ctx: loom.Context, at: str, count: int) -> None:
+    async def pieces() -> AsyncIterator[int]:
+        for piece in range(count):
+            await WORLD.get().happen(f"piece {at}:{piece}")
+            yield piece
+
+    WORLD.get().saw(at, "streamed", await ctx.stream("pieces", pieces()))
+
+
+async def _fail(ctx: loom.Context, at: str, how: str) -> None:
+    await ctx.run(fail, how)
+    WORLD.get().saw(at, "did not fail", how)
+
+
+async def _raise(ctx: loom.Context, at: str) -> None:
+    raise ArithmeticError(f"of the flow's own at {at}")
+
+
+async def _catch(ctx: loom.Context, at: str, block: Block) -> None:
+    try:
+        await carry_out(ctx, at, block)
+    except Exception as error:  # noqa: BLE001  # what it catches is what is looked at
+        WORLD.get().saw(at, "caught", seen(error))
+        await ctx.run(echo, str(error))
+
+
+async def _finally(ctx: loom.Context, at: str, block: Block) -> None:
+    try:
+        await carry_out(ctx, at, block)
+    except (DriveEnding, asyncio.CancelledError):
+        raise  # it is put away, and nothing that it sees then counts
+    except BaseException as error:
+        WORLD.get().saw(at, "left by", type(error).__name__)
+        raise
+
+
+async def _loop(ctx: loom.Context, at: str, times: int, block: Block) -> None:
+    for turn in range(times):
+        await carry_out(ctx, f"{at}:{turn}", block)
+
+
+async def _parallel(ctx: loom.Context, at: str, blocks: list[Block]) -> None:
+    def branch(number: int, block: Block) -> Callable[[loom.Context], Coroutine[Any, Any, int]]:
+        async def run(ctx: loom.Context) -> int:
+            await carry_out(ctx, f"{at}/{number}", block)
+            return number
+
+        return run
+
+    WORLD.get().saw(at, "joined", await ctx.parallel(*(branch(n, block) for n, block in enumerate(blocks))))
+
+
+async def _map(ctx: loom.Context, at: str, count: int, limit: int, block: Block) -> None:
+    async def branch(ctx: loom.Context, item: int) -> int:
+        await carry_out(ctx, f"{at}/{item}", block)
+        return item
+
+    WORLD.get().saw(at, "mapped", await ctx.map(branch, range(count), limit=limit))
+
+
+async def _gather(ctx: loom.Context, at: str, first: int, second: int) -> None:
+    async def note(name: str, result: asyncio.Task[Any]) -> Any:
+        value = await result
+        WORLD.get().saw(f"{at}/{name}", "came", value)
+        return value
+
+    first_call, second_call = asyncio.create_task(ctx.run(echo, first)), asyncio.create_task(ctx.run(echo, second))
+    WORLD.get().saw(at, "gathered", await asyncio.gather(note("a", first_call), note("b", second_call)))
+
+
+async def _task(ctx: loom.Context, at: str, value: int, block: Block) -> None:
+    task = asyncio.create_task(ctx.run(echo, value))
+    task.add_done_callback(lambda done: None if done.cancelled() else done.exception() and None)
+    await carry_out(ctx, at, block)
+    WORLD.get().saw(at, "task", await task)
+
+
+async def _loose(ctx: loom.Context, at: str, value: int) -> None:
+    """Begin a step and never look at it again."""
+    WORLD.get().tasks.append(asyncio.create_task(ctx.run(echo, value)))
+
+
+async def _first(ctx: loom.Context, at: str, first: int, second: int) -> None:
+    calls = [asyncio.create_task(ctx.run(echo, first)), asyncio.create_task(ctx.run(echo, second))]
+    done, rest = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    WORLD.get().saw(at, "first", sorted(calls.index(call) for call in done))
+    for call in rest:
+        WORLD.get().saw(at, "then", await call)
+
+
+async def _both(ctx: loom.Context, at: str, value: int, block: Block) -> None:
+    """Stand in a step and in a scope at once."""
+
+    async def branch(ctx: loom.Context) -> None:
+        await carry_out(ctx, f"{at}/in", block)
+
+    both = await asyncio.gather(ctx.run(echo, value), ctx.parallel({"one": branch}), return_exceptions=True)
+    for each in both:
+        if isinstance(each, BaseException) and not isinstance(each, Exception):
+            raise each  # the signal that puts a flow away is not to be kept
+    WORLD.get().saw(at, "both", [seen(each) if isinstance(each, Exception) else each for each in both])
+
+
+async def _lock(ctx: loom.Context, at: str, value: int) -> None:
+    async with WORLD.get().lock:
+        WORLD.get().saw(at, "locked", value)
+        await _run(ctx, at, value)
+
+
+async def _yield(ctx: loom.Context, at: str, turns: int) -> None:
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    WORLD.get().saw(at, "turns", turns)
+
+
+async def _decide(ctx: loom.Context, at: str, ok: bool) -> None:
+    async def choose(options: list[str]) -> str:
+        await WORLD.get().happen(f"decide {at}")
+        if not ok:
+            raise LookupError("no option")
+        return options[1]
+
+    try:
+        choice = await ctx.decide("pick", choose, ["a", "b"])
+    except loom.DecisionFailed as failed:
+        WORLD.get().saw(at, "undecided", seen(failed))
+    else:
+        WORLD.get().saw(at, "decided", choice)
+
+
+async def _emit(ctx: loom.Context, at: str) -> None:
+    await ctx.emit("noted", {"at": at})
+    WORLD.get().saw(at, "emitted", None)
+
+
+async def _now(ctx: loom.Context, at: str) -> None:
+    WORLD.get().saw(at, "now", ctx.now())
+
+
+async def _draw(ctx: loom.Context, at: str) -> None:
+    WORLD.get().saw(at, "drawn", (ctx.random(), ctx.uuid(), ctx.random("named"), ctx.random()))
+
+
+async def _gate(ctx: loom.Context, at: str, timeout_ms: int | None) -> None:
+    timeout = None if timeout_ms is None else timedelta(milliseconds=timeout_ms)
+    try:
+        answer = await ctx.suspend("ask", expects=int, show={"at": at}, timeout=timeout)
+    except loom.GateTimedOut as failed:
+        WORLD.get().saw(at, "timed out", seen(failed))
+    else:
+        WORLD.get().saw(at, "answer", answer)
+
+
+async def _sleep(ctx: loom.Context, at: str, ms: int) -> None:
+    await ctx.sleep(ms / 1000)
+    WORLD.get().saw(at, "slept", ms)
+
+
+async def _log(ctx: loom.Context, at: str) -> None:
+    ctx.log.info("at %s", at)
+    WORLD.get().saw(at, "logged", None)
+
+
+OPERATIONS: Final[dict[str, Callable[..., Coroutine[Any, Any, None]]]] = {
+    "run": _run,
+    "peek": _peek,
+    "flaky": _flaky,
+    "once": _once,
+    "named": _named,
+    "keyed": _keyed,
+    "inline": _inline,
+    "stream": _stream,
+    "fail": _fail,
+    "raise": _raise,
+    "catch": _catch,
+    "finally": _finally,
+    "loop": _loop,
+    "parallel": _parallel,
+    "map": _map,
+    "gather": _gather,
+    "task": _task,
+    "loose": _loose,
+    "first": _first,
+    "both": _both,
+    "lock": _lock,
+    "yield": _yield,
+    "decide": _decide,
+    "emit": _emit,
+    "now": _now,
+    "draw": _draw,
+    "gate": _gate,
+    "sleep": _sleep,
+    "log": _log,
+}
+
+
+async def carry_out(ctx: loom.Context, at: str, block: Block) -> None:
+    """Carry out the operations of *block*, one after the other."""
+    for number, (name, *operands) in enumerate(block):
+        await OPERATIONS[name](ctx, f"{at}.{number}", *operands)
+
+
+@loom.flow
+async def interpreted(ctx: loom.Context, program: list[Any]) -> int:
+    """Carry out *program*, and return how much it saw."""
+    await carry_out(ctx, "", program)
+    return len(WORLD.get().trace)

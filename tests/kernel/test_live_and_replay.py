@@ -1,0 +1,184 @@
+"""What a flow sees is the same live and replayed, whatever the flow is and wherever it was cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kernel.lives import Way, gone_on, live, replayed
+
+Program = list[Any]
+Operation = st.SearchStrategy[list[Any]]
+
+pytestmark = pytest.mark.timeout(400)  # a failing program takes its time to become small
+
+BROKEN_ONCE: Final[dict[str, Program]] = {
+    "scopes without branches": [["run", 1], ["parallel", []], ["map", 0, 1, []]],
+    "a task beside a step": [["task", 1, [["peek"], ["log"]]]],
+    "a task that a failure leaves behind": [["task", 2, [["catch", [["fail", "plain"]]], ["fail", "refused"]]]],
+    "a task that nobody awaits": [["loose", 1], ["gate", None]],
+    "an emit beside a branch": [["parallel", [[["emit"], ["log"], ["peek"]], [["log"], ["peek"]]]]],
+    "a scope beside a branch": [["map", 2, 2, [["parallel", [[["yield", 2]], []]], ["peek"]]]],
+    "a map below a cut": [["parallel", [[["map", 3, 2, [["gate", None]]]], [["fail", "plain"]]]]],
+    "a failure beside a rest": [["parallel", [[["flaky", 3]], [["sleep", 1], ["raise"]]]]],
+    "a failure below two scopes": [["parallel", [[["parallel", [[["run", 1]], [["flaky", 4]]]]], [["gate", None]]]]],
+}
+"""The smallest programs that once saw something else when they were cut off or replayed."""
+
+
+def operation(*operands: Any) -> Operation:
+    return st.tuples(*(o if isinstance(o, st.SearchStrategy) else st.just(o) for o in operands)).map(list)
+
+
+numbers = st.integers(0, 3)
+failing = operation("fail", st.sampled_from(["declined", "refused", "plain"]))
+calm = st.one_of(
+    operation("run", numbers),
+    operation("flaky", st.integers(1, 3)),
+    operation("once"),
+    operation("named", numbers),
+    operation("keyed", numbers),
+    operation("inline", numbers),
+    operation("stream", numbers),
+    operation("gather", numbers, numbers),
+    operation("lock", numbers),
+    operation("loose", numbers),
+    operation("yield", st.integers(1, 3)),
+    operation("decide", st.booleans()),
+    operation("emit"),
+    operation("now"),
+    operation("draw"),
+    operation("gate", None),
+    operation("sleep", st.integers(0, 50)),
+    operation("log"),
+    operation("catch", st.lists(failing, min_size=1, max_size=1)),
+)
+"""Operations that see the same whatever else comes first."""
+
+wild = st.one_of(
+    calm,
+    calm,
+    failing,
+    operation("raise"),
+    operation("peek"),
+    operation("flaky", 4),
+    operation("gate", st.integers(0, 60)),
+    operation("first", numbers, numbers),
+)
+
+
+def nested(inner: Operation) -> Operation:
+    block = st.lists(inner, max_size=3)
+    return st.one_of(
+        operation("loop", st.integers(1, 3), block),
+        operation("parallel", st.lists(block, max_size=3)),
+        operation("map", numbers, st.integers(1, 2), block),
+        operation("task", numbers, block),
+        operation("both", numbers, block),
+        operation("catch", block),
+        operation("finally", block),
+    )
+
+
+def programs(leaves: Operation) -> st.SearchStrategy[Program]:
+    return st.lists(st.recursive(leaves, nested, max_leaves=8), min_size=1, max_size=4)
+
+
+def ways(*, retries: int = 0) -> st.SearchStrategy[Way]:
+    return st.builds(
+        Way,
+        seed=st.integers(0, 10_000),
+        linger_s=st.sampled_from([0.0, 1_000.0]),
+        write_behind=st.booleans(),
+        early_answers=st.booleans(),
+        interruptions=st.booleans(),
+        retries=st.integers(0, retries),
+    )
+
+
+@pytest.mark.proves("PRN-01", "PRN-11")
+@given(program=programs(wild), way=ways(retries=2))
+async def test_a_replay_sees_what_the_run_saw_in_the_same_order(program: Program, way: Way) -> None:
+    life = await live(program, way)
+
+    again = await replayed(life.log)
+
+    assert again.saw == life.saw
+    assert again.effects == []
+    assert (again.log[-1].type, again.log[-1].payload) == (life.log[-1].type, life.log[-1].payload)
+
+
+@given(program=programs(wild), way=ways())
+async def test_each_drive_sees_first_what_the_drive_before_it_saw(program: Program, way: Way) -> None:
+    life = await live(program, way)
+
+    for before, after in pairwise(life.traces):
+        assert after[: len(before)] == before
+
+
+@pytest.mark.proves("LIF-01")
+@given(program=programs(wild), way=ways(retries=2), data=st.data())
+async def test_a_run_that_was_cut_off_anywhere_goes_on_and_replays(
+    program: Program, way: Way, data: st.DataObject
+) -> None:
+    life = await live(program, way)
+    length = data.draw(st.integers(1, len(life.log) - 1))
+
+    await _cut_and_replay(life.log, length, way)
+
+
+@pytest.mark.proves("SYS-05")
+@given(program=programs(calm), first=ways(), second=ways(), data=st.data())
+async def test_where_it_was_cut_off_and_how_it_is_driven_changes_nothing(
+    program: Program, first: Way, second: Way, data: st.DataObject
+) -> None:
+    life = await live(program, first)
+    length = data.draw(st.integers(1, len(life.log) - 1))
+
+    rest = await gone_on(life.log[:length], second)
+
+    assert rest.by_place() == life.by_place()
+
+
+@given(program=programs(calm), seed=st.integers(0, 10_000))
+async def test_resident_or_run_again_it_is_the_same(program: Program, seed: int) -> None:
+    resident = await live(program, Way(seed=seed))
+    again = await live(program, Way(seed=seed, linger_s=0.0))
+
+    assert again.by_place() == resident.by_place()
+
+
+@given(program=programs(wild), way=ways())
+async def test_nothing_of_a_run_that_is_over_is_left_running(program: Program, way: Way) -> None:
+    before = asyncio.all_tasks()
+
+    await live(program, way)
+
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.proves("LIF-01")
+@pytest.mark.parametrize("program", BROKEN_ONCE.values(), ids=BROKEN_ONCE)
+@pytest.mark.parametrize("retries", [0, 1])
+async def test_a_program_that_once_broke_holds_wherever_it_is_cut(program: Program, retries: int) -> None:
+    for seed, linger_s in enumerate([1_000.0, 0.0]):
+        way = Way(seed=seed, linger_s=linger_s, retries=retries)
+        life = await live(program, way)
+
+        for length in range(1, len(life.log)):
+            await _cut_and_replay(life.log, length, way)
+
+
+async def _cut_and_replay(log: Any, length: int, way: Way) -> None:
+    rest = await gone_on(log[:length], way)
+    again = await replayed(rest.log)
+
+    assert rest.log[:length] == log[:length]
+    assert again.saw == rest.saw
+    assert again.effects == []
