@@ -35,7 +35,8 @@ def fault(name: str, version: str, found: str, pins: Mapping[str, str]) -> str |
         return (
             f"the shape behind {name} is not that of {version} any more. Raise {name} in {module}: the minor number "
             f"where everything that was written against {version} still holds, else the major one. For events, raise the "
-            f"version of the row as well and say how an old payload is read. Then pin it in {__name__}: {found!r}"
+            f"version of the row as well and say how an old payload is read. Then pin it in {__name__}: {found!r}. A version "
+            f"that was never released keeps its number and is pinned anew"
         )
     return None
 
