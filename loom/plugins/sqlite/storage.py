@@ -118,7 +118,7 @@ class SqliteStorage:
         """Add a request to the lane; see `RequestLane.insert`."""
         refuse_write(self._settings)
         writer = await self._current().writer()
-        result: Inserted = await writer.ask(Insert(execution_id, incarnation, kind, key, at, body))
+        result: Inserted = await writer.ask(Insert(execution_id, incarnation, kind, key, at, body), gather=True)
         return result
 
     async def read(
@@ -168,7 +168,7 @@ class SqliteStorage:
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         reader = await self._current().reader()
-        result: T = await reader.ask(lambda raw: work(raw, *args, **kwargs))
+        result: T = await reader.ask(lambda raw: work(raw, *args, **kwargs), gather=True)
         return result
 
     def _current(self) -> Session:

@@ -1,4 +1,4 @@
-"""A database on a thread of its own: one hop there and back for all that is asked for within one turn of the loop."""
+"""A database on a thread of its own: one hop there and back for all that is asked for meanwhile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Asked: TypeAlias = list[tuple[J, "asyncio.Future[Any]"]]
 class SqliteThread(Generic[D, J]):
     """Carries out jobs on an open database, in the order in which they were asked for, on aiosqlite's thread.
 
-    Those that are asked for while others are under way, or in the same turn of the loop, are carried out together.
+    Those that are asked for while others are under way are carried out together, afterwards.
     No task is needed for it, so that it goes on while a loop that ends cancels all of its tasks.
 
     This class is the only one that reaches into aiosqlite: its public methods hop once for each statement,
@@ -39,7 +39,7 @@ class SqliteThread(Generic[D, J]):
         self._driver, self._database, self._carry_out = driver, database, carry_out
         self._loop = asyncio.get_running_loop()
         self._waiting: _Asked[J] = []
-        self._handing_over = False
+        self._under_way = 0
         self._closed = False
 
     @classmethod
@@ -60,8 +60,8 @@ class SqliteThread(Generic[D, J]):
             raise opening.error
         return cls(driver, opening.database, carry_out)
 
-    async def ask(self, job: J) -> Any:
-        """Return the result of *job*, or raise its error.
+    async def ask(self, job: J, *, gather: bool = False) -> Any:
+        """Return the result of *job*, or raise its error. With *gather*, let others come along in this turn of the loop.
 
         Of a caller that is cancelled the job may still be carried out: its outcome is then unknown.
 
@@ -71,17 +71,22 @@ class SqliteThread(Generic[D, J]):
         self._refuse_when_closed()
         future: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append((job, future))
-        if not self._handing_over:
-            self._handing_over = True
-            self._loop.call_soon(self._hand_over)
+        if gather and not self._under_way:
+            self._loop.call_soon(self._go_on)
+        else:
+            self._go_on()
         return await future
+
+    def _go_on(self) -> None:
+        if self._waiting and not self._under_way:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         """Send all that waits to the thread; what comes meanwhile waits until it is done."""
         asked = [(job, future) for job, future in self._waiting if not future.done()]
         self._waiting = []
-        self._handing_over = bool(asked)
         if asked:
+            self._under_way += 1
             self._driver._tx.put_nowait((None, partial(self._work, asked)))  # noqa: SLF001  # see the class
 
     def _work(self, asked: _Asked[J]) -> None:
@@ -100,7 +105,8 @@ class SqliteThread(Generic[D, J]):
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
-        self._hand_over()
+        self._under_way -= 1
+        self._go_on()
 
     async def run(self, work: Callable[Concatenate[D, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what *work* returns, once all jobs are carried out that were asked for before.

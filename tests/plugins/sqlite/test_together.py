@@ -23,39 +23,54 @@ HELD_S = 0.3
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStorage]:
-    store = SqliteStorage(tmp_path / "loom.db", busy_timeout_s=HELD_S)
+    store = SqliteStorage(tmp_path / "loom.db")
     yield store
     await store.close()
 
 
-async def test_writes_of_one_turn_of_the_loop_are_one_transaction(store: SqliteStorage) -> None:
+async def test_inserts_of_one_turn_of_the_loop_are_one_transaction(store: SqliteStorage) -> None:
+    refund = await appended(store, first(REFUND))
+    statements = await _trace(store)
+
+    results = await asyncio.gather(*(insert(store, refund) for _ in range(20)))
+
+    assert results == list(range(1, 21))
+    assert statements.count("COMMIT") == 1
+
+
+async def test_an_append_waits_for_nobody_and_takes_along_who_waits(store: SqliteStorage) -> None:
     refund, claim = await appended(store, first(REFUND)), await appended(store, first(CLAIM))
     statements = await _trace(store)
 
     results = await asyncio.gather(
-        *(insert(store, refund) for _ in range(20)),
-        store.append([after(claim, CLAIM, b"on")]),
-        store.append([first(NOBODY)]),
+        insert(store, refund), store.append([after(claim, CLAIM, b"on")]), store.append([first(NOBODY)])
     )
 
-    assert results[:20] == list(range(1, 21))
-    assert statements.count("COMMIT") == 1
+    assert list[object](results[:2]) == [1, [claim._replace(length=2)]]
+    assert statements.count("COMMIT") == 2
 
 
 async def test_within_a_transaction_each_write_sees_the_ones_before(store: SqliteStorage) -> None:
     refund = await appended(store, first(REFUND))
     statements = await _trace(store)
+    rival = _holds_the_lock(store)
+    ahead = asyncio.ensure_future(store.append([first(CLAIM)]))
+    await _until_begun(statements)
 
-    results = await asyncio.gather(
+    asking: list[Coroutine[Any, Any, object]] = [
         insert(store, refund, key="gate:1"),
         store.append([after(refund, REFUND, b"parked", lane_empty=True)]),
         store.append([after(refund, REFUND, b"answered", consumes=[1])]),
         insert(store, refund, key="gate:1"),
         store.append([after(refund._replace(length=2), REFUND, b"parked", lane_empty=True)]),
         store.append([after(refund, REFUND, b"late")]),
-    )
+    ]
+    together = asyncio.gather(*asking)
+    await asyncio.sleep(0)
+    rival.close()
+    await ahead
 
-    assert list[object](results) == [
+    assert await together == [
         1,
         [LaneNotEmpty(1)],
         [refund._replace(length=2)],
@@ -64,7 +79,7 @@ async def test_within_a_transaction_each_write_sees_the_ones_before(store: Sqlit
         [Conflict(3, refund.incarnation)],
     ]
     assert await payloads(store, REFUND) == [b"{}", b"answered", b"parked"]
-    assert statements.count("COMMIT") == 1
+    assert statements.count("COMMIT") == 2
 
 
 async def test_writes_that_come_while_one_is_under_way_are_the_next_transaction(store: SqliteStorage) -> None:
@@ -157,7 +172,8 @@ async def test_a_damaged_log_fails_alone(store: SqliteStorage) -> None:
     assert len(await store.pending(CLAIM, claim.incarnation)) == 1
 
 
-async def test_a_lock_is_waited_for_once_for_all_and_told_to_each(store: SqliteStorage) -> None:
+async def test_a_lock_is_waited_for_once_for_all_and_told_to_each(tmp_path: Path) -> None:
+    store = SqliteStorage(tmp_path / "loom.db", busy_timeout_s=HELD_S)
     refund = await appended(store, first(REFUND))
     rival = _holds_the_lock(store)
     begun = time.monotonic()
@@ -170,6 +186,7 @@ async def test_a_lock_is_waited_for_once_for_all_and_told_to_each(store: SqliteS
     assert all(isinstance(outcome, BaseException) and outcome.__cause__ for outcome in outcomes)
     rival.close()
     assert await insert(store, refund) == 1
+    await store.close()
 
 
 async def test_a_read_that_cannot_be_done_fails_alone(store: SqliteStorage) -> None:
