@@ -48,7 +48,7 @@ def new(
 def _tell(cli: Cli, name: str, shown: Path, files: list[str]) -> None:
     cli.screen.note(Styled(cli.screen.sign("done"), "green"), f" {name} is made: {len(files)} files in {shown}")
     cli.screen.note("next:")
-    for command in (f"cd {quoted(str(shown))}", "loom run hello", "python -m pytest"):
+    for command in (f"cd {quoted(str(shown))}", "loom run hello", "pip install pytest && python -m pytest"):
         cli.screen.line("  ", Styled(command, "bold"))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import tomllib
 import zipfile
 from pathlib import Path
@@ -35,7 +37,12 @@ def test_a_new_project_has_ten_files_and_three_commands_to_go_on(tmp_path: Path)
 
     assert done.status == 0
     assert list(tree(tmp_path / "demo")) == FILES
-    assert done.out.split("\n") == ["  cd demo", "  loom run hello", "  python -m pytest", ""]
+    assert done.out.split("\n") == [
+        "  cd demo",
+        "  loom run hello",
+        "  pip install pytest && python -m pytest",
+        "",
+    ]
 
 
 @pytest.mark.proves("CLI-01")
@@ -185,6 +192,22 @@ def test_the_wheel_and_the_sdist_are_told_to_ship_the_templates() -> None:
     assert build["wheel"]["sources"] == {"templates": "loom_cli/_templates"}
     assert "/templates" in build["sdist"]["include"]
     assert ".gitignore.jinja" in template_files("app")
+
+
+@pytest.mark.slow
+def test_what_its_readme_says_to_install_works_with_the_pip_of_a_new_environment(tmp_path: Path) -> None:
+    loom("new", "demo", folder=tmp_path)
+    project = tmp_path / "demo"
+    readme = (project / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"pip install [^`#\n]*[^`# \n]", readme)
+    assert python("-m", "venv", "venv", folder=tmp_path).status == 0
+
+    for command in [*commands, "pytest", "mypy", "ruff check", "loom gen --check"]:
+        words = command.replace("PATH/TO/CLONE", str(ROOT)).replace("'", "").split()
+        done = subprocess.run([tmp_path / "venv" / "bin" / words[0], *words[1:]], cwd=project, check=False)
+        assert done.returncode == 0, command
+
+    assert len(commands) == 2
 
 
 @pytest.mark.slow
