@@ -308,9 +308,21 @@ def test_a_project_that_wires_by_hand_gets_no_generated_module(tmp_path: Path) -
 def watching(project: Path) -> Iterator[subprocess.Popen[str]]:
     """A `loom gen --watch` on the project, what it says in one stream."""
     command = [sys.executable, "-m", "loom_cli", "gen", "--watch"]
-    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command,
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed_ctrl_c,  # noqa: PLW1509  # no other thread runs here
+    ) as process:
         yield process
         process.kill()
+
+
+def heed_ctrl_c() -> None:
+    """Undo what a shell does to commands in the background, to which a test may belong: they never see Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def put(file: Path, text: str) -> None:
