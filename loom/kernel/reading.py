@@ -10,11 +10,10 @@ from loom.kernel.codec import decode_events
 from loom.spi.event_store import EventStore
 
 
-async def read_log(
-    storage: EventStore, run_id: ExecutionId, start: int = 0, *, length: int | None = None
-) -> list[EventEnvelope[Any]]:
-    """Return the events of one log from *start* on. Where its *length* is known, nothing is read just to see the end."""
+async def read_log(storage: EventStore, run_id: ExecutionId, *, length: int | None = None) -> list[EventEnvelope[Any]]:
+    """Return the events of one log. Where its *length* is known, nothing is read just to see the end."""
     events: list[EventEnvelope[Any]] = []
+    start = 0
     while (length is None or start < length) and (page := await storage.read(run_id, start=start)):
         events += decode_events(run_id, page)
         start = page[-1].sequence + 1
