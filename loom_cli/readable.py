@@ -14,8 +14,8 @@ Json: TypeAlias = Any
 def readable(json: Json) -> Json:
     """Return encoded *json* with its tags taken off, as JSON: the fields of a model, the text of a date or a decimal.
 
-    Keys that only look like tags are escaped in a log, so nothing that an author wrote is left out. What a tag does
-    not fit stands as it is.
+    An object with a key that only looks like a tag is escaped in a log, so nothing that an author wrote is left out.
+    What a tag does not fit stands as it is.
     """
     if isinstance(json, list):
         return [readable(item) for item in json]
@@ -25,7 +25,7 @@ def readable(json: Json) -> Json:
         return _fields(json.get("value"))
     [key, *others] = json or [""]
     if others or not key.startswith("$"):
-        return _entries(json)
+        return _fields(json)
     try:
         return _READERS.get(key, readable)(json[key])
     except UNREADABLE:
@@ -40,7 +40,7 @@ def _fields(value: Json) -> Json:
     if not isinstance(value, dict):
         return readable(value)
     fields = {name: readable(field) for name, field in value.items() if name not in ("$unset", "$extra")}
-    extra = readable(value.get("$extra", {}))
+    extra = readable(value["$extra"]) if "$extra" in value else {}
     return {**fields, **extra} if isinstance(extra, dict) else fields
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from pydantic import BaseModel
 
 from loom import values
 from loom.core.missing import MISSING
@@ -146,6 +147,21 @@ def test_an_assignment_needs_a_name_and_an_object() -> None:
 )
 def test_a_value_is_shown_as_it_reads(value: Any, told: Any) -> None:
     assert readable(values.encode(value)) == told
+
+
+class Agreement(BaseModel):
+    approved: bool
+    instead: str = ""
+    model_config = {"extra": "allow"}
+
+
+def test_what_the_log_notes_beside_fields_is_not_shown() -> None:
+    agreement = Agreement.model_validate({"approved": True, "more": 1})
+
+    for encoded in (values.encode(agreement), values.encode(agreement, Agreement)):
+        assert "$unset" in str(encoded)
+        assert readable(encoded) == {"approved": True, "instead": "", "more": 1}
+    assert readable(values.encode({"$unset": ["mine"], "a": 1})) == {"$unset": ["mine"], "a": 1}
 
 
 @pytest.mark.parametrize("encoded", [{"$date": 7}, {"$int": "q"}, {"$map": 3}, {"$deque": []}, {"$str": None}])
