@@ -91,6 +91,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("loom-runtime")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'loom' has no attribute {name!r}")

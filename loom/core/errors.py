@@ -77,5 +77,13 @@ class SuspensionSwallowed(RuntimeWarning):
     """A flow caught the signal that puts it away (a bare `except:`, or `except BaseException`)."""
 
 
+class SyscallNotAwaited(RuntimeWarning):
+    """A flow called a syscall and never awaited it: it did not happen."""
+
+
+class StepNotDurable(RuntimeWarning):
+    """A flow called a step as a plain function: it runs at every replay, and nothing of it is recorded."""
+
+
 class NoSyscallInSight(RuntimeWarning):
     """A flow has waited long for something that is no syscall, while nothing of it is in flight."""

@@ -62,6 +62,8 @@ class RunFacts(NamedTuple):
     failure: Mapping[str, Any] | None = None
     cause: int | None = None
     difference: Mapping[str, Any] | None = None
+    noted: Mapping[int, str] = {}
+    """By the sequence of a start: the digest of other arguments that changed code asked it with, and that was noted."""
 
 
 class ExecutionState(NamedTuple):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import logging
+import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
-from loom.core.errors import InvalidDeclaration
+from loom.core.errors import InvalidDeclaration, StepNotDurable
 from loom.core.failures import FailureTypes
 from loom.core.ids import declared_name
+from loom.core.inside import INSIDE
 from loom.core.retry import ONCE, Retry
 
 P = ParamSpec("P")
@@ -84,7 +86,13 @@ class Step(Generic[P, R]):
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.fn))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Call the plain function, with a detached context where it takes one."""
+        """Call the plain function, with a detached context where it takes one: in a test, say.
+
+        In the body of a flow that is rarely meant, since nothing is recorded, so `StepNotDurable` is warned of there.
+        """
+        if INSIDE.get() == "flow":
+            told = f"{self.id} was called as a plain function in a flow: it runs again at every replay"
+            warnings.warn(StepNotDurable(f"{told}; write await ctx.run({self.id}, ...)"), stacklevel=2)
         if self.takes_context and not (args and isinstance(args[0], StepContext)):
             return self.fn(StepContext.detached(), *args, **kwargs)
         return self.fn(*args, **kwargs)

@@ -15,6 +15,7 @@ from loom.kernel.errors import ReplayDivergence, UnrecordedCancellation
 from loom.kernel.replay import Record, Recorded, start_of
 from loom.kernel.scopes import ScopeSyscall
 from loom.values import RecordUnreadable
+from loom.values.failing import type_name, where_of
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -49,7 +50,7 @@ class Asking:
         """Ask *call* and return what its outcome gives the body, or raise the failure it records."""
         drive, branch = self._drive, call.branch
         delivery = drive.delivery
-        delivery.unasked -= 1
+        delivery.unasked.pop(call, None)
         if drive.ending is not None or branch.cut:
             await self._refuse(branch)
         if self.recorded is None:
@@ -164,6 +165,16 @@ class Asking:
             asked=None,
             likely="The branch that failed when this was recorded did not fail this time.",
         )
+
+    def unasked(self) -> ReplayDivergence | None:
+        """Return the divergence that a record is which nobody asked for; it names the error that the body ended with."""
+        divergence = self.recorded.unasked() if self.recorded is not None else None
+        body = self._drive.body
+        if divergence is not None and body is not None and body.done() and not body.cancelled():
+            error = body.exception()
+            if error is not None:
+                return divergence.because(f"The flow raised {type_name(type(error))} first: {error}", where_of(error))
+        return divergence
 
     def _revived(self, call: Call, event: Event) -> Any:
         try:

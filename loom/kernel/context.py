@@ -391,8 +391,9 @@ class Context:
 
     def _call(self, branch: Branch, syscall: Syscall, text: str, compared: Any) -> Call:
         branch.last_id, branch.draws = text, 0
-        self._drive.delivery.unasked += 1
-        return Call(branch, syscall, text, compared)
+        call = Call(branch, syscall, text, compared)
+        self._drive.delivery.unasked[call] = None
+        return call
 
     def _stop(self, error: StepIdReused) -> None:
         self._drive.stop(error)

@@ -29,7 +29,7 @@ class Delivery:
         self.branches: dict[asyncio.Task[object], Branch] = {}
         self.moving = 0
         self.unsettled = False
-        self.unasked = 0
+        self.unasked: dict[Call, None] = {}
         """Syscalls that were called and are not awaited yet: a task that was created for one has not begun."""
         self.closed = False
         self.progress = self._seen = self._turns = self._stood_at = 0
@@ -86,7 +86,7 @@ class Delivery:
 
     def is_alone(self, branch: Branch) -> bool:
         """Whether nobody but *branch*, which asks just now, could see when an outcome comes."""
-        return len(self.branches) == 1 and not branch.waiting and self.unasked == 0 and not self.unsettled
+        return len(self.branches) == 1 and not branch.waiting and not self.unasked and not self.unsettled
 
     def part(self) -> None:
         """Let go of the drive."""
@@ -102,7 +102,7 @@ class Delivery:
 
     @property
     def _is_moving(self) -> bool:
-        return self.moving > 0 or self.unsettled or self.unasked > 0
+        return self.moving > 0 or self.unsettled or bool(self.unasked)
 
     def put(self, event: Event) -> None:
         """Queue an outcome that was just committed."""

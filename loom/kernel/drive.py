@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from typing import Any, Final, Literal
 
 from loom.core import facts as f
 from loom.core.envelope import NO_METADATA
-from loom.core.errors import LoomError
+from loom.core.errors import LoomError, SyscallNotAwaited
 from loom.core.state import ExecutionState
 from loom.kernel.asking import Asking, cause_of
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
@@ -34,7 +35,7 @@ from loom.kernel.scopes import ScopeSyscall, run_body
 from loom.kernel.surroundings import Surroundings
 from loom.kernel.timers import Timers
 from loom.kernel.unwinding import Unwinding
-from loom.values import NotSerializable
+from loom.values import NotSerializable, RecordUnreadable
 from loom.values.failing import record_of
 
 Ending = Literal["park", "stop", "done"]
@@ -201,7 +202,7 @@ class Drive:
 
     def _deliver_to_nobody(self) -> None:
         self.delivery.queue.popleft()
-        unasked = self.asking.recorded.unasked() if self.asking.recorded is not None else None
+        unasked = self.asking.unasked()
         if unasked is not None:
             self.stop(unasked)
         self.delivery.stir()  # otherwise its branch has ended, and nobody waits for it any more
@@ -363,6 +364,9 @@ class Drive:
             self.stop(UnrecordedCancellation(syscall="the flow", where="its own task"))
             return
         error = self.body.exception()
+        if isinstance(error, RecordUnreadable):  # the input: its type has changed
+            self.stop(error)
+            return
         if error is None:
             try:
                 fact = f.ExecutionCompleted(result=self.setting.encode_result(self.body.result()))
@@ -373,3 +377,7 @@ class Drive:
             fact_failed = f.ExecutionFailed(failure=record_of(error), cause=cause_of(error))
             self.commit("EXECUTION_FAILED", fact_failed)
         self.ending = "done"
+        if self.delivery.unasked:
+            names = ", ".join(call.id for call in self.delivery.unasked)
+            told = f"{names} of {self.state.execution_id} was called and never awaited, so it did not happen"
+            warnings.warn(SyscallNotAwaited(told), stacklevel=2)

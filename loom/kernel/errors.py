@@ -177,6 +177,14 @@ class ReplayDivergence(DriveStopped):
             f"{execution_id} diverged at {where}: recorded {_side(recorded)}, asked {_side(asked)}. {likely}"
         )
 
+    def because(self, likely: str, where: str) -> ReplayDivergence:
+        """Return the same divergence with what is *likely* to blame, and *where* in the author's code."""
+        told = f"{likely} ({where})." if where else f"{likely}."
+        sides = {"recorded": self.recorded, "asked": self.asked}
+        return ReplayDivergence(
+            execution_id=self.execution_id, scope=self.scope, ordinal=self.ordinal, likely=told, **sides
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return both sides for the log."""
         return {name: getattr(self, name) for name in ("scope", "ordinal", "recorded", "asked", "likely")}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from loom.core.inside import INSIDE
 from loom.kernel.calls import Call, DriveEnding
 
 Landed = Callable[[Any, BaseException | None], None]
@@ -34,6 +35,7 @@ class Flights:
 
     async def _fly(self, call: Call, work: Coroutine[Any, Any, Any], landed: Landed) -> None:
         # The landing is part of the task and no callback of it: one turn of the loop less for every step.
+        INSIDE.set("effect")
         result, error = None, None
         try:
             result = await work

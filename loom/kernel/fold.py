@@ -110,7 +110,8 @@ def _is_cut(start: Event, cuts: HashTrieMap[int, Settled]) -> bool:
 
 
 def _execution_migrated(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, s.status, fingerprint=e.payload.after)
+    noted = {d["sequence"]: d["asked"]["digest"] for d in e.payload.differences}
+    return _facts(s, e, s.status, fingerprint=e.payload.after, noted={**s.facts.noted, **noted})
 
 
 def _execution_diverged(s: ExecutionState, e: Event) -> ExecutionState:

@@ -31,7 +31,7 @@ class Recorded:
 
     def __init__(self, state: ExecutionState, *, code_changed: bool) -> None:
         self._execution_id = state.execution_id
-        self._code_changed = code_changed
+        self._code_changed, self._noted = code_changed, state.facts.noted
         self._places: dict[str, dict[int, Record]] = {}
         self.outcomes: deque[Event] = deque()
         self.cuts = set(state.cuts)
@@ -67,7 +67,7 @@ class Recorded:
         payload = start.payload
         if payload.id != call.id or start.type != call.syscall.starts:
             raise self._divergence(call, record)
-        if not _is_same_text(start, call) and payload.digest != call.digest:
+        if not _is_same_text(start, call) and call.digest not in (payload.digest, self._noted.get(start.sequence)):
             self._arguments_differ(call, record)
         return record
 

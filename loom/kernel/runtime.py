@@ -239,8 +239,9 @@ class WorkflowRuntime:
 
         Raises:
             ExecutionNotFound: there is no such execution.
+            LogNewerThanCode: it can be looked at only (loom.lenses), not folded.
         """
-        return (await self._loaded(execution_id, to_drive=False))[0]
+        return (await self._loaded(execution_id))[0]
 
     async def events(self, execution_id: str) -> list[Event]:
         """Return the whole log, decoded. What this code does not know has plain JSON as its payload."""
@@ -323,14 +324,13 @@ class WorkflowRuntime:
             raise ExecutionTerminated(execution_id=run_id, status=state.status, hint=hint)
         return state, incarnation
 
-    async def _loaded(self, id: str, *, to_drive: bool = True) -> tuple[ExecutionState, Incarnation]:
+    async def _loaded(self, id: str) -> tuple[ExecutionState, Incarnation]:
         run_id = execution_id(id)
         head = await self.storage.head(run_id)
         if head is None:
             raise ExecutionNotFound(execution_id=id, store=self.storage.url)
         events = await read_log(self.storage, run_id, length=head.length)
-        if to_drive:
-            refuse_newer(events)
+        refuse_newer(events)
         return fold(events, empty_state(run_id)), head.incarnation
 
     async def _wait(self, id: str, until: Callable[[ExecutionState], bool]) -> Outcome[Any]:

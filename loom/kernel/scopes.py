@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from loom.core import facts as f
 from loom.core.identity import escape
+from loom.core.inside import INSIDE
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class ScopeSyscall:
 
 async def run_body(body: Body) -> Any:
     """Run the body of a branch, or of the flow; an exit that it asks for is a failure of its own."""
+    INSIDE.set("flow")
     try:
         return await body()
     except SystemExit as exit_:  # asyncio would end the loop with it

@@ -5,6 +5,7 @@ Reading never calls an unknown constructor: only types that the step declares ar
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ MESSAGE_MAX: Final = 4_000
 TRACEBACK_MAX: Final = 8_000
 CAUSES_MAX: Final = 5
 MEMBERS_MAX: Final = 20
-_HOME: Final = str(Path(__file__).resolve().parent.parent)
+_NOT_THE_AUTHORS: Final = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).parent))
 
 
 def type_name(kind: type[BaseException]) -> str:
@@ -43,7 +44,13 @@ def record_of(error: BaseException, depth: int = CAUSES_MAX) -> JsonObject:
 
 def _authors_frames(error: BaseException) -> list[traceback.FrameSummary]:
     frames = traceback.extract_tb(error.__traceback__)
-    return [frame for frame in frames if not frame.filename.startswith(_HOME)] or list(frames)
+    return [frame for frame in frames if not frame.filename.startswith(_NOT_THE_AUTHORS)]
+
+
+def where_of(error: BaseException) -> str:
+    """Return `file:line` of the innermost frame of the author's that *error* passed, "" when there is none."""
+    frames = _authors_frames(error)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def _cause_of(error: BaseException) -> BaseException | None:

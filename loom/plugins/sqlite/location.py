@@ -26,7 +26,7 @@ def store_location(
     """Return where the store is, seen from *folder* (None: the working directory).
 
     The first of these that is there: *given* (a path or `sqlite:` URL), the variable `LOOM_STORE`, `[tool.loom] store`
-    in the nearest pyproject.toml (relative to it), `.loom/loom.db`.
+    in the nearest pyproject.toml (relative to it), `.loom/loom.db` beside that file when it has a `[tool.loom]`, else here.
 
     Raises:
         InvalidDeclaration: it is no path and no SQLite URL, or the pyproject.toml cannot be read.
@@ -40,7 +40,9 @@ def store_location(
     project = nearest_project(folder)
     if project is not None and (written := loom_table(project).get("store")) is not None:
         return StoreLocation(project.parent / path_of(_text(written, project)), f"[tool.loom] store in {project}")
-    return StoreLocation(folder / DEFAULT_PATH, "the default")
+    # A project's store is one, from whichever of its folders it is looked for.
+    home = project.parent if project is not None and loom_table(project) else folder
+    return StoreLocation(home / DEFAULT_PATH, "the default")
 
 
 def path_of(store: str) -> Path:
@@ -60,7 +62,10 @@ def path_of(store: str) -> Path:
         raise InvalidDeclaration(f"{scheme + '://'!r} begins no store that is known here", hint=hint)
     if not store:
         raise InvalidDeclaration("the name of the store is empty", hint="Give a path, or sqlite:///path.")
-    return Path(store).expanduser()
+    try:
+        return Path(store).expanduser()
+    except RuntimeError as error:
+        raise InvalidDeclaration(f"{store!r} names a home that is not known", hint="Write the path out.") from error
 
 
 def nearest_project(folder: Path) -> Path | None:
