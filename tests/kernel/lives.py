@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -74,6 +75,11 @@ class Life:
     def by_place(self) -> list[Sight]:
         """What the last drive saw, without order and time: the same in every life of a program that has no race in it."""
         return sorted(sight for sight in self.saw if sight.what != "now")
+
+    def asked(self) -> list[tuple[str, str]]:
+        """The shape of the log: what was asked under which identity, without order."""
+        payloads = [(event.type, json.loads(event.payload)) for event in self.log]
+        return sorted((type_, payload["id"]) for type_, payload in payloads if "id" in payload)
 
 
 class Driver:

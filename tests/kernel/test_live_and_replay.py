@@ -143,6 +143,7 @@ async def test_where_it_was_cut_off_and_how_it_is_driven_changes_nothing(
     rest = await gone_on(life.log[:length], second)
 
     assert rest.by_place() == life.by_place()
+    assert rest.asked() == life.asked()
 
 
 @given(program=programs(calm), seed=st.integers(0, 10_000))
@@ -151,6 +152,7 @@ async def test_resident_or_run_again_it_is_the_same(program: Program, seed: int)
     again = await live(program, Way(seed=seed, linger_s=0.0))
 
     assert again.by_place() == resident.by_place()
+    assert again.asked() == resident.asked()
 
 
 @given(program=programs(wild), way=ways())
