@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Flow(Generic[P, R]):
+class Flow(Generic[P, R_co]):
     """A declared flow. Calling it calls the plain function; the runtime makes it durable."""
 
     fn: Callable[..., Awaitable[Any]]
@@ -29,7 +30,7 @@ class Flow(Generic[P, R]):
     input_required: bool
     description: str = ""
 
-    def __call__(self, ctx: Context, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+    def __call__(self, ctx: Context, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R_co]:
         return self.fn(ctx, *args, **kwargs)
 
     @property

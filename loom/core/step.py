@@ -18,6 +18,7 @@ from loom.core.retry import ONCE, Retry
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 DETACHED: Final = "detached"
 
@@ -65,7 +66,7 @@ BY_OCCURRENCE: Final = Naming("occurrence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Step(Generic[P, R]):
+class Step(Generic[P, R_co]):
     """A declared unit of work. Calling it calls the plain function; `ctx.run(step, ...)` makes it durable."""
 
     fn: Callable[..., Any]
@@ -97,15 +98,15 @@ class Step(Generic[P, R]):
             return self.fn(StepContext.detached(), *args, **kwargs)
         return self.fn(*args, **kwargs)
 
-    def keyed(self, key: object) -> Step[P, R]:
+    def keyed(self, key: object) -> Step[P, R_co]:
         """Return the step with *key* naming the occurrence (`fetch#order-7`), for loops whose order may change."""
         return replace(self, naming=Naming("key", str(key)))
 
-    def named(self, name: str) -> Step[P, R]:
+    def named(self, name: str) -> Step[P, R_co]:
         """Return the step under an id of its own; calling it again with equal arguments is served the first outcome."""
         return replace(self, naming=Naming("name", name))
 
-    def retried(self, n: int) -> Step[P, R]:
+    def retried(self, n: int) -> Step[P, R_co]:
         """Return the step as the author's own *n*-th deliberate retry (`charge#retry:1`)."""
         if n < 1:
             raise InvalidDeclaration(f"{self.id}.retried({n}): deliberate retries are counted from 1")

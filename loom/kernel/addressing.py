@@ -45,7 +45,7 @@ def doubt_meant(state: ExecutionState, address: str | None) -> OpenGate:
     fitting = _fitting(doubts, address)
     if len(fitting) != 1:
         ids = [gate.gate for gate in doubts]
-        raise NotInDoubt(execution_id=state.execution_id, step=address or "(any step)", in_doubt=ids)
+        raise NotInDoubt(execution_id=state.execution_id, step=address, in_doubt=ids)
     return fitting[0]
 
 

@@ -138,14 +138,18 @@ class ApprovalMismatch(LoomError):
 
 
 class NotInDoubt(LoomError):
-    """The step is not in doubt, so there is nothing to decide."""
+    """The step is not in doubt, so there is nothing to decide; or nobody said which of several (*step* is None)."""
 
     code = "not-in-doubt"
 
-    def __init__(self, *, execution_id: str, step: str, in_doubt: Sequence[str]) -> None:
+    def __init__(self, *, execution_id: str, step: str | None, in_doubt: Sequence[str]) -> None:
         self.execution_id, self.step, self.in_doubt = execution_id, step, tuple(in_doubt)
-        self.hint = f"In doubt: {', '.join(in_doubt)}." if in_doubt else "Nothing of this run is in doubt."
-        super().__init__(f"{step!r} of {execution_id} is not in doubt")
+        self.hint = f"Name one of these: {', '.join(in_doubt)}." if in_doubt else "Nothing of this run is in doubt."
+        if step is not None:
+            what = f"{step!r} of {execution_id} is not in doubt"
+        else:
+            what = f"{len(in_doubt) or 'none'} of the effects of {execution_id} {'are' if in_doubt else 'is'} in doubt"
+        super().__init__(what)
 
 
 class DriveStopped(LoomError):

@@ -50,7 +50,7 @@ async def reach(drive: Drive) -> None:
 
 def _has_nothing_to_do(drive: Drive) -> bool:
     body_ended = drive.body is not None and drive.body.done()
-    if drive.state.status not in ("suspended", "in_doubt") or drive.asking.held or body_ended:
+    if drive.state.status not in ("suspended", "in_doubt") or drive.asking.held or drive.failing or body_ended:
         return False
     horizon = drive.now_ms() + drive.setting.linger_ms
     return not any(_can_go_on(drive, call, horizon) for call in drive.asking.taken_up)

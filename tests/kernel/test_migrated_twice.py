@@ -23,7 +23,6 @@ def version(name: str) -> loom.Flow[[], Any]:
     return flow
 
 
-@pytest.mark.xfail(strict=True, reason="the second replay under the new code takes the noted difference for divergence")
 async def test_an_argument_that_was_noted_as_changed_is_no_divergence_when_the_new_code_replays_again() -> None:
     before, after = version("a"), version("b")
     over = runtime(before)
