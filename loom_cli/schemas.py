@@ -21,15 +21,20 @@ _FORMATS: Final = {
     "password": "a secret",
     "decimal": "a decimal number",
 }
-_TEXTS: Final = {
-    "date": "2026-01-31",
-    "date-time": "2026-01-31T12:00:00Z",
-    "time": "12:30:00",
-    "duration": "PT1H",
-    "email": "name@example.org",
-    "uri": "https://example.org",
-    "uuid": "00000000-0000-0000-0000-000000000000",
+_PLACEHOLDERS: Final = {
+    "date": "DATE",
+    "date-time": "DATE-TIME",
+    "time": "TIME",
+    "duration": "DURATION",
+    "email": "EMAIL",
+    "uri": "URL",
+    "uuid": "UUID",
+    "decimal": "NUMBER",
+    "password": "SECRET",
 }
+"""What stands in an example for a value that nobody can invent, by the format of a text; typed as it is, it is refused."""
+
+_SAMPLE_DEPTH_MAX: Final = 8
 _KINDS: Final = {
     "boolean": "yes or no",
     "integer": "a whole number",
@@ -165,37 +170,39 @@ def _remark(field: Schema, *, required: bool) -> str:
     return "; ".join(told)
 
 
-def example(schema: Schema | None) -> str:
-    """Return the options of a command that answers *schema*, with values to replace: `--set approved=true`."""
+def example(schema: Schema | None, flag: str = "--answer", *, fields: bool = True) -> str:
+    """Return the options of a command that answers *schema*: `--set approved=true --set amount=NUMBER`.
+
+    Words in capitals are to be replaced. With *fields* those of an object are set one by one, else it is one *flag*.
+    """
     whole = resolved(schema or {}, schema or {})
-    if kind_of(whole) != "object" or not whole.get("properties"):
-        return f"--answer {_quoted(json.dumps(_sample(whole, schema or {}), ensure_ascii=False))}"
-    fields = [(name, field) for name, field, _ in fields_of(whole)]
+    if kind_of(whole) != "object" or not whole.get("properties") or not fields:
+        return f"{flag} {shlex.quote(_json(_sample(whole, schema or {})))}"
+    every = [(name, field) for name, field, _ in fields_of(whole)]
     needed = [(name, field) for name, field, required in fields_of(whole) if required]
-    parts = [f"{name}={_assigned(_sample(field, schema or {}))}" for name, field in needed or fields[:1]]
-    return " ".join(f"--set {_quoted(part)}" for part in parts)
+    parts = [f"{name}={_assigned(_sample(field, schema or {}))}" for name, field in needed or every[:1]]
+    return " ".join(f"--set {shlex.quote(part)}" for part in parts)
 
 
 def _assigned(sample: Any) -> str:
-    return sample if isinstance(sample, str) else json.dumps(sample, ensure_ascii=False)
+    return sample if isinstance(sample, str) else _json(sample)
 
 
-def _quoted(text: str) -> str:
-    return text if "\u2026" in text and " " not in text and '"' not in text else shlex.quote(text)
+def _json(sample: Any) -> str:
+    return json.dumps(sample, ensure_ascii=False).replace('"NUMBER"', "NUMBER")
 
 
-def _sample(part: Schema, root: Schema) -> Any:
+def _sample(part: Schema, root: Schema, depth: int = 0) -> Any:
     part = resolved(part, root)
     if choices := choices_of(part):
-        return choices[0]
+        return choices[0] if len(choices) == 1 else "|".join(_text(choice) for choice in choices)
     variants = part.get("anyOf") or part.get("oneOf")
-    if variants:
-        return _sample(variants[0], root)
+    if variants or depth > _SAMPLE_DEPTH_MAX:
+        return _sample(variants[0], root, depth + 1) if variants and depth <= _SAMPLE_DEPTH_MAX else "VALUE"
     if kind_of(part) == "object":
-        return {name: _sample(field, root) for name, field, required in fields_of(part) if required}
+        return {name: _sample(field, root, depth + 1) for name, field, required in fields_of(part) if required}
     if kind_of(part) == "array":
-        places = part.get("prefixItems") or [part.get("items") or {}] * part.get("minItems", 0)
-        return [_sample(place, root) for place in places]
-    number = part.get("minimum", part.get("maximum", 1))
-    text = _TEXTS.get(str(part.get("format")), "TEXT")
-    return {"boolean": True, "integer": number, "number": number, "null": None}.get(kind_of(part), text)
+        places = part.get("prefixItems") or [part.get("items") or {}] * min(part.get("minItems", 0), 1)
+        return [_sample(place, root, depth + 1) for place in places]
+    text = _PLACEHOLDERS.get(str(part.get("format")), "TEXT")
+    return {"boolean": True, "integer": "NUMBER", "number": "NUMBER", "null": None}.get(kind_of(part), text)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from datetime import date
+from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -205,14 +206,53 @@ def test_what_is_expected_is_described_in_words() -> None:
 @pytest.mark.parametrize(
     "annotation", [bool, int, str, Colour, Answer, Address, list[int], tuple[int, date], Cat | Dog]
 )
-def test_the_example_of_an_answer_is_one(annotation: Any) -> None:
-    words = shlex.split(example(values.schema(annotation)))
+def test_the_example_of_an_answer_is_one_once_its_capitals_are_replaced(annotation: Any) -> None:
+    shown = example(values.schema(annotation))
+    for placeholder, value in {"NUMBER": "1", "DATE": "2026-01-31", "red|blue": "red"}.items():
+        shown = shown.replace(placeholder, value)
+    words = shlex.split(shown)
     given_flags = list(zip(words[::2], words[1::2], strict=True))
     answers = [value for flag, value in given_flags if flag == "--answer"]
     sets = [value for flag, value in given_flags if flag == "--set"]
 
     answer = payload_given(answers[0] if answers else None, sets, flag="--answer", folder=Path())
     values.parse(answer, annotation)
+
+
+class Node(BaseModel):
+    name: str
+    below: Node | None
+
+
+class Whole(BaseModel):
+    text: str
+    count: int
+    at: datetime
+    price: Decimal
+    colour: Colour
+    sure: bool
+    left_out: int = 5
+
+
+@pytest.mark.parametrize(
+    ("annotation", "shown"),
+    [
+        (str, "--answer '\"TEXT\"'"),
+        (int, "--answer NUMBER"),
+        (bool, "--answer true"),
+        (Colour, "--answer '\"red|blue\"'"),
+        (tuple[int, date], "--answer '[NUMBER, \"DATE\"]'"),
+        (list[int], "--answer '[]'"),
+        (
+            Whole,
+            "--set text=TEXT --set count=NUMBER --set at=DATE-TIME --set price=NUMBER --set 'colour=red|blue' --set sure=true",
+        ),
+        (Node, "--set name=TEXT --set 'below="),
+    ],
+)
+def test_an_example_invents_no_value_and_leaves_out_what_is_optional(annotation: Any, shown: str) -> None:
+    assert example(values.schema(annotation)).startswith(shown)
+    assert "left_out" not in shown
 
 
 @pytest.mark.parametrize(
