@@ -127,7 +127,7 @@ class Driving:
             return End(await self._state(), status="accepted")  # the lane has it, and the other driver reads the lane
         except ExecutionAlreadyExists as taken:
             has_it, hints = await self._app.runtime.load_state(taken.execution_id), self.hints(taken.execution_id)
-            taken.hint = f"Choose another --id; {hints.going_on(has_it.status)}."
+            taken.hint = f"Choose another --id; {hints.going_on(has_it)}."
             raise
         except (DriveInterrupted, asyncio.CancelledError):
             if not self._interruption.count or not self._id:

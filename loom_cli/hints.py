@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from loom.core.views import OpenGate
+from loom.core.state import ExecutionState
+from loom.core.views import OpenGate, open_gates
 from loom_cli.schemas import example
 
-_DRIVING: Final = ("resume", "resolve", "retry")
+_DRIVING: Final = ("run", "resume", "resolve", "retry")
 
 
 class Hints(NamedTuple):
@@ -27,21 +28,24 @@ class Hints(NamedTuple):
     def command(self, verb: str, *arguments: str, after: Sequence[str] = ()) -> str:
         """Return `loom VERB ID AFTER ARGUMENTS`: *arguments* are options as they stand, *after* follows the id."""
         named = [shlex.quote(word) for word in (self.id, *after)]
-        options = [*arguments, *self._options(verb)]
+        options = [*arguments, *self.options(verb)]
         if any(word.startswith("-") for word in (self.id, *after)):
             return " ".join(["loom", verb, *options, "--", *named])
         return " ".join(["loom", verb, *named, *options])
 
     def listing(self, verb: str) -> str:
         """Return the command that lists all executions in the way of *verb*."""
-        return " ".join(["loom", verb, *self._options(verb)])
+        return " ".join(["loom", verb, *self.options(verb)])
 
-    def going_on(self, status: str) -> str:
+    def going_on(self, state: ExecutionState) -> str:
         """Return what can be done with a run that stands so, as a command and what it does."""
-        if status == "completed":
+        if state.status == "completed":
             return f"{self.command('show')} prints its result"
-        if status == "failed":
+        if state.status == "failed":
             return f"{self.command('retry')} tries it again from the failure"
+        doubts = [gate for gate in open_gates(state) if gate.in_doubt]
+        if doubts:
+            return f"{self.command('resolve', '--as VERDICT', after=[doubts[0].gate])} says what came of an effect in doubt"
         return f"{self.command('resume')} goes on with it"
 
     def answer(self, gate: OpenGate, *, alone: bool) -> str:
@@ -57,7 +61,8 @@ class Hints(NamedTuple):
         verdicts = ("done --value JSON", "failed", "retry")
         return [self.command("resolve", f"--as {verdict}", after=[doubt.gate]) for verdict in verdicts]
 
-    def _options(self, verb: str) -> list[str]:
+    def options(self, verb: str) -> list[str]:
+        """Return the options that *verb* needs here."""
         is_driving = verb in _DRIVING
         store = self.store if is_driving or self.reads is None else self.reads
         given = {"--app": self.app if is_driving else None, "--store": store}

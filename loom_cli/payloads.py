@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from loom.core.missing import MISSING
-from loom_cli.errors import Usage
+from loom_cli.errors import CommandRefused, Usage
 from loom_cli.safe_text import is_utf8
 
 _EXCERPT: Final = 20
+_WRITTEN_MAX: Final = 60
 _FIELDS_MAX: Final = 200
 """How deep `--set a.b.c=1` may reach: more than the log keeps."""
+
+
+class NotJson(CommandRefused):
+    """What was given is not JSON; *text* is what was written, where that is short."""
+
+    code = "not-json"
+
+    def __init__(self, message: str, *, text: str, hint: str) -> None:
+        self.text, self.hint = text, hint
+        super().__init__(message)
 
 
 def payload_given(text: str | None, assignments: Sequence[str], *, flag: str, folder: Path) -> Any:
@@ -23,7 +35,8 @@ def payload_given(text: str | None, assignments: Sequence[str], *, flag: str, fo
     Assignments set fields of the object that *text* is; `a.b=1` sets a field of a field.
 
     Raises:
-        Usage: it is no JSON (the place is told), the file cannot be read, or an assignment is none.
+        NotJson: it is none; the place is told.
+        Usage: the file cannot be read, or an assignment is none.
     """
     value = MISSING if text is None else parsed(_read(text, flag, folder), flag)
     for assignment in assignments:
@@ -39,7 +52,8 @@ def parsed(text: str, source: str) -> Any:
     """Return *text* as JSON.
 
     Raises:
-        Usage: it is none, and the place and what stands there are told; or it is more than can be read.
+        NotJson: it is none; the place and what stands there are told.
+        Usage: it is more than can be read.
     """
     try:
         return _loaded(text, source)
@@ -48,8 +62,9 @@ def parsed(text: str, source: str) -> Any:
         what = f"at {found!r}" if found.strip() else "at the end" if error.pos >= len(text.rstrip()) else "there"
         place = f"line {error.lineno}, column {error.colno}"
         reason = error.msg[:1].lower() + error.msg[1:]
-        hint = 'Quote it for the shell, as in \'{"name": "text"}\', or build an object with --set name=value.'
-        raise Usage(f"{source} is not JSON: {place}: {reason} {what}", hint=hint) from None
+        written = text if len(text) <= _WRITTEN_MAX and text.isprintable() and text.strip() else "text"
+        hint = f"A text is quoted twice, once for the shell: {source} {shlex.quote(json.dumps(written, ensure_ascii=False))}"
+        raise NotJson(f"{source} is not JSON: {place}: {reason} {what}", text=written, hint=hint) from None
 
 
 def json_or_text(text: str, source: str) -> Any:
@@ -109,6 +124,7 @@ def _with(value: Any, path: Sequence[str], new: Any, assignment: str) -> Any:
     if value is MISSING:
         value = {}
     if not isinstance(value, dict):
-        raise Usage(f"--set {assignment!r} needs an object to set a field of, not {json.dumps(value)[:40]}")
+        shown = json.dumps(value)[:40]
+        raise Usage(f"--set {assignment!r} needs an object to set a field of, not {shown}")
     inner = new if len(path) == 1 else _with(value.get(path[0], MISSING), path[1:], new, assignment)
     return {**value, path[0]: inner}

@@ -23,6 +23,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.hints import Hints
 from loom_cli.ids import meant_id
 from loom_cli.outcomes import Teller
+from loom_cli.unknown_fields import refuse_unknown_fields
 from loom_cli.wording import Event
 
 
@@ -52,7 +53,7 @@ def next_of(state: ExecutionState, given: Answer, hints: Hints, *, now_ms: int) 
         GateNotOpen, AmbiguousGate, ApprovalMismatch: the gate meant is none, several, or shows something else.
     """
     if state.is_terminal:
-        hint = hints.going_on(state.status)
+        hint = hints.going_on(state)
         raise ExecutionTerminated(execution_id=state.execution_id, status=state.status, hint=hint)
     if given.value is not MISSING:
         return Next("answer", gate_meant(state, given.gate, shown=given.shown))
@@ -83,6 +84,7 @@ class Resuming:
         if step.gate is None:
             return self._driving.go_on(run_id, past, self._verb(run_id, MISSING, None))
         if step.kind == "answer":
+            refuse_unknown_fields(given.value, step.gate.schema)
             bound = step.gate if given.shown is not None else step.gate._replace(shown=None)
             return self._answer(run_id, past, given.value, bound)
         if not self._cli.screen.interactive:

@@ -145,11 +145,8 @@ class NotInDoubt(LoomError):
     def __init__(self, *, execution_id: str, step: str | None, in_doubt: Sequence[str]) -> None:
         self.execution_id, self.step, self.in_doubt = execution_id, step, tuple(in_doubt)
         self.hint = f"Name one of these: {', '.join(in_doubt)}." if in_doubt else "Nothing of this run is in doubt."
-        if step is not None:
-            what = f"{step!r} of {execution_id} is not in doubt"
-        else:
-            what = f"{len(in_doubt) or 'none'} of the effects of {execution_id} {'are' if in_doubt else 'is'} in doubt"
-        super().__init__(what)
+        what = f"{step!r} of {execution_id} is not in doubt"
+        super().__init__(what if step is not None else f"{execution_id} has {len(in_doubt) or 'no'} effects in doubt")
 
 
 class DriveStopped(LoomError):

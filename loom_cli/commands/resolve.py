@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,10 @@ from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.options import AppOption, ExecutionArgument, JsonOption, QuietOption, StoreOption, WaitOption
+
+if TYPE_CHECKING:
+    from loom.app.config import LoomApp
+    from loom.core.state import ExecutionState
 
 app = command_app()
 
@@ -55,8 +59,10 @@ def resolve(
 
     Example: loom resolve refund-42 pay --as done --value '{"receipt": "R-9"}'
     """
+    from loom.values import InvalidPayload
     from loom_cli.driving import Driving
     from loom_cli.principals import principal_of
+    from loom_cli.progress import progress_of
     from loom_cli.resuming import load
 
     if verdict is None:
@@ -68,12 +74,31 @@ def resolve(
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
     acting: str = principal_of(principal)
     chosen: Any = verdict.value
-    return driving.go_on(
-        run_id,
-        past,
-        lambda runtime: runtime.resolve(run_id, step, chosen, value=given, principal=acting, linger_s=wait_s),
-        answers=True,
-    )
+    try:
+        return driving.go_on(
+            run_id,
+            past,
+            lambda runtime: runtime.resolve(run_id, step, chosen, value=given, principal=acting, linger_s=wait_s),
+            answers=True,
+        )
+    except InvalidPayload as refused:
+        refused.hint = _result_hint(loaded, progress_of(past).state, step)
+        raise
+
+
+def _result_hint(app: LoomApp, state: ExecutionState, address: str | None) -> str:
+    """Return how to give the result of the step that is in doubt."""
+    from loom import values
+    from loom.core.flow import resolved_hints
+    from loom.core.missing import MISSING
+    from loom.kernel.addressing import doubt_meant
+    from loom_cli.driving import steps_of
+    from loom_cli.schemas import example, words
+    from loom_cli.wording import step_id
+
+    declared = {step.id: step for step in steps_of(app)}.get(step_id(state.open[doubt_meant(state, address).start]))
+    schema = values.schema(resolved_hints(declared.fn).get("return", MISSING)) if declared is not None else {}
+    return f"It returns {words(schema, schema)}: {example(schema, '--value', fields=False)}"
 
 
 def _value(text: str | None, verdict: Verdict, cli: Cli) -> Any:

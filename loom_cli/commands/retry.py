@@ -38,8 +38,10 @@ def retry(
 
     Example: loom retry refund-42
     """
+    from loom.kernel.errors import ExecutionNotFailed
     from loom_cli.driving import Driving
     from loom_cli.principals import principal_of
+    from loom_cli.progress import progress_of
     from loom_cli.resuming import load
 
     cli = Cli.of(ctx)
@@ -47,4 +49,8 @@ def retry(
     run_id, past = cli.run(load(loaded, execution_id))
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
     acting = principal_of(principal)
-    return driving.go_on(run_id, past, lambda runtime: runtime.retry(run_id, principal=acting, linger_s=wait_s))
+    try:
+        return driving.go_on(run_id, past, lambda runtime: runtime.retry(run_id, principal=acting, linger_s=wait_s))
+    except ExecutionNotFailed as refused:
+        refused.hint = driving.hints(run_id).going_on(progress_of(past).state)
+        raise

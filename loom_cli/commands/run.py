@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loom_cli.cli import Cli
 from loom_cli.completion import complete_flows
+from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.options import (
@@ -19,9 +20,10 @@ from loom_cli.options import (
     StoreOption,
     WaitOption,
 )
+from loom_cli.screen import Column, Screen, Styled
 
 if TYPE_CHECKING:
-    from loom.core.flow import Flow
+    from loom_cli.inputs import Taking
 
 app = command_app()
 
@@ -38,6 +40,9 @@ def run(
     id_: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The id of the run, instead of a new one.")
     ] = None,
+    describe: Annotated[
+        bool, typer.Option("--describe", help="Start nothing; say what input the flow takes, and how to give it.")
+    ] = False,
     wait_s: WaitOption = 10.0,
     principal: PrincipalOption = None,
     app_: AppOption = None,
@@ -54,36 +59,45 @@ def run(
 
     Example: loom run refund --set order=A-17 --set amount=40 --json
     """
+    from loom.values import InvalidPayload
     from loom_cli.driving import Driving
-    from loom_cli.payloads import payload_given
+    from loom_cli.inputs import Taking, input_given
+    from loom_cli.payloads import NotJson
     from loom_cli.principals import principal_of
 
     cli = Cli.of(ctx)
-    given = payload_given(input_, set_ or [], flag="--input", folder=cli.folder)
     loaded = cli.app(app_, store=store)
-    found = loaded.runtime.flow(flow)
-    value = _input(found, given)
+    taking = Taking.of(loaded.runtime.flow(flow))
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
-    return driving.start(
-        lambda runtime: runtime.start(
-            found,
-            value,
-            id=id_,
-            principal=principal_of(principal),
-            linger_s=wait_s,
-            started=driving.started,
+    options = driving.hints().options("run")
+    if describe:
+        _describe(cli.screen, taking, options, as_json=as_json)
+        return ExitCode.DONE
+    acting = principal_of(principal)
+    try:
+        value = input_given(taking, input_, set_ or [], folder=cli.folder)
+        return driving.start(
+            lambda runtime: runtime.start(
+                taking.flow, value, id=id_, principal=acting, linger_s=wait_s, started=driving.started
+            )
         )
-    )
+    except (NotJson, InvalidPayload, Usage) as refused:
+        if not (isinstance(refused, Usage) and refused.hint):
+            refused.hint = taking.hint(refused, options)
+        raise
 
 
-def _input(flow: Flow[Any, Any], given: Any) -> Any:
-    """Return the JSON *given* as the input that *flow* takes.
+def _describe(screen: Screen, taking: Taking, options: list[str], *, as_json: bool) -> None:
+    """Print what the flow takes."""
+    from loom_cli.schemas import described
 
-    Raises:
-        InvalidPayload: it does not fit; every field that fails is told.
-    """
-    from loom import values
-    from loom.core.missing import MISSING
-
-    takes, _ = flow.hints()
-    return values.parse(given, takes) if given is not MISSING and flow.takes_input else given
+    command = taking.command(options)
+    if as_json:
+        required = taking.flow.input_required
+        screen.json({"flow": taking.flow.id, "input": taking.schema, "required": required, "command": command})
+        return
+    screen.line(Styled(taking.flow.id, "bold"), f" takes {taking.words}")
+    if taking.schema is not None:
+        named = [row for row in described(taking.schema) if row[0]]
+        screen.table((Column(""), Column(""), Column("")), named, indent="  ")
+    screen.line("  ", Styled(command, "bold"))

@@ -109,6 +109,12 @@ async def hold_once(seconds: float) -> float:
     return seconds
 
 
+@loom.step(idempotent=False, timeout=timedelta(milliseconds=1))
+async def stall() -> str:
+    await asyncio.Event().wait()
+    return "R-1"
+
+
 @loom.step
 def hold_a_child(seconds: float) -> int:
     child = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"])
@@ -170,6 +176,11 @@ async def once(ctx: loom.Context, seconds: float) -> float:
 
 
 @loom.flow
+async def doubtful(ctx: loom.Context) -> str:
+    return await ctx.run(stall)
+
+
+@loom.flow
 async def parent(ctx: loom.Context, seconds: float) -> int:
     return await ctx.run(hold_a_child, seconds)
 
@@ -194,7 +205,7 @@ async def changing(ctx: loom.Context) -> str:
 
 
 app = loom.define_config(
-    flows=[refund, hello, echo, nap, failing, holding, executing, once, parent, plug, two, changing],
+    flows=[refund, hello, echo, nap, failing, holding, executing, once, doubtful, parent, plug, two, changing],
     storage=loom.sqlite_storage(),
     grace_s=float(os.environ.get("GRACE_S", "10")),
 )

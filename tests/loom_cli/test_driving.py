@@ -157,7 +157,7 @@ def test_hints_repeat_the_options_that_were_given(desk: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words", "status"),
     [
-        (("run", "refund", "--input", "{oops"), "usage", ("line 1, column 2",), 2),
+        (("run", "refund", "--input", "{oops"), "not-json", ("line 1, column 2",), 2),
         (("run", "refund", "--input", '{"order": 1, "amount": "x"}'), "invalid-payload", ("order: ", "amount: "), 2),
         (("run", "refund"), "invalid-payload", ("needs one",), 2),
         (("run", "two", "--input", "1"), "invalid-payload", ("takes none",), 2),

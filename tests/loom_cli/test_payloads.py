@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from loom import values
 from loom.core.missing import MISSING
 from loom_cli.errors import Usage
-from loom_cli.payloads import payload_given
+from loom_cli.payloads import NotJson, payload_given
 from loom_cli.readable import readable
 
 
@@ -66,7 +66,7 @@ def test_a_file_and_standard_input_are_read(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_what_is_no_json_is_told_with_its_place(text: str, told: str) -> None:
-    with pytest.raises(Usage) as refused:
+    with pytest.raises((NotJson, Usage)) as refused:
         given(text)
 
     assert told in str(refused.value)
@@ -114,6 +114,13 @@ def test_standard_input_that_was_closed_is_told(monkeypatch: pytest.MonkeyPatch)
 def test_a_name_that_no_file_can_have_is_told() -> None:
     with pytest.raises(Usage, match="null"):
         given("@a\0b")
+
+
+def test_a_text_that_was_not_quoted_for_json_is_shown_quoted() -> None:
+    with pytest.raises(NotJson) as refused:
+        given("Bob's")
+
+    assert refused.value.hint == """A text is quoted twice, once for the shell: --input '"Bob'"'"'s"'"""
 
 
 def test_an_assignment_needs_a_name_and_an_object() -> None:
