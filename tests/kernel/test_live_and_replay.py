@@ -118,7 +118,8 @@ async def test_each_drive_sees_first_what_the_drive_before_it_saw(program: Progr
     life = await live(program, way)
 
     for before, after in pairwise(life.traces):
-        assert after[: len(before)] == before
+        seen = min(len(before), len(after)) if way.interruptions else len(before)  # interrupted while it replays
+        assert after[:seen] == before[:seen]
 
 
 @pytest.mark.proves("LIF-01")
