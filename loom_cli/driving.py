@@ -58,6 +58,7 @@ class Driving:
         self._options = options
         self._id, self._answers = "", False
         self._kept = _kept_elsewhere(cli, app, options.get("store"))
+        self._end: End | None = None
         self._watcher: Watcher = Silent(cli.screen, progress_of(()))
         self._interruption = Interruption(softly=app.runtime.interrupt, heard=self._heard, leaving=self._leaving)
 
@@ -100,7 +101,7 @@ class Driving:
         self._watcher = watcher_for(self._cli.screen, progress, self._cli.now_ms, quiet=self._quiet)
         self._app.runtime.listen(self._listen)
         try:
-            with prints_beside_the_result(self._cli.screen), self._warnings_said():
+            with prints_beside_the_result(self._cli.screen), self._warnings_said(), self._interruption.handling():
                 end = self._cli.run(self._interruption.watch(self._run(verb)))
         finally:
             self._watcher.end()
@@ -108,7 +109,7 @@ class Driving:
 
     async def _run(self, verb: Verb) -> End:
         async with self._app:
-            end = await self._end_of(verb)
+            self._end = end = await self._end_of(verb)
         if end.status == "interrupted":
             end_children()
             if threads_hold_the_process():
@@ -175,12 +176,13 @@ class Driving:
         timeouts = [step.timeout.total_seconds() for step in once if step is not None and step.timeout is not None]
         return max([self._app.runtime.grace_s, *timeouts])
 
-    def _leaving(self) -> None:
-        """Tell what there is to tell before the process is ended the hard way."""
+    def _leaving(self) -> ExitCode:
+        """Tell what there is to tell before the process is ended the hard way, and return its status."""
         self._watcher.end()
         if self._id:
             with contextlib.suppress(OutputClosed, OutputRefused):
-                self._tell(End(self._watcher.progress.state, status="interrupted"))
+                return self._tell(self._end or End(self._watcher.progress.state, status="interrupted"))
+        return ExitCode.INTERRUPTED
 
     # -- telling -------------------------------------------------------------------------------------------------
 

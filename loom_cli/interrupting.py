@@ -19,7 +19,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TypeVar
 
-from loom_cli.exits import ExitCode
 from loom_cli.streams import OutputClosed, OutputRefused
 
 T = TypeVar("T")
@@ -34,19 +33,18 @@ _REPEAT_S: Final = 0.1
 class Interruption:
     """The signals that came, and what they lead to.
 
-    *softly* is called for the first one, *heard* with the number of each, *leaving* before the process is ended hard.
+    *softly* is called for the first one, *heard* with the number of each, *leaving* before the process is ended hard:
+    it returns the exit status.
     """
 
-    def __init__(
-        self, *, softly: Callable[[], None], heard: Callable[[int], None], leaving: Callable[[], None]
-    ) -> None:
+    def __init__(self, *, softly: Callable[[], None], heard: Callable[[int], None], leaving: Callable[[], int]) -> None:
         self.count = 0
         self._softly, self._heard, self._leaving = softly, heard, leaving
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
 
     async def watch(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what *work* returns, under the signals of the process.
+        """Return what *work* returns; the signals of the process, while they are handled, are about it.
 
         Raises:
             asyncio.CancelledError: it was cancelled by the second signal.
@@ -54,11 +52,25 @@ class Interruption:
         self._loop = asyncio.get_running_loop()
         task = self._loop.create_task(work, name="loom-command")
         self._task = task
-        with self._handling():
+        try:
             return await task
+        finally:
+            if self.count:
+                await self._clear()
+
+    async def _clear(self) -> None:
+        """Cancel what is left of the work, and do not wait for what will not be cancelled, as the loop's end would."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            _, stubborn = await asyncio.wait(left, timeout=CANCEL_S)
+            if stubborn:
+                self.leave()
 
     @contextlib.contextmanager
-    def _handling(self) -> Iterator[None]:
+    def handling(self) -> Iterator[None]:
+        """Handle the signals of the process: from before the loop is there until it is closed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -70,22 +82,25 @@ class Interruption:
                 signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._loop is None or self._loop.is_closed():
+            raise KeyboardInterrupt
         self.count += 1
         if self.count > 2:
             self.leave()
-        assert self._loop is not None
         self._loop.call_soon_threadsafe(self._act, self.count)
 
     def _act(self, count: int) -> None:
         assert self._loop is not None
         assert self._task is not None
-        self._loop.set_exception_handler(lambda loop, context: None)  # what is cut short has nothing to complain about
+        # What is cut short has nothing to complain about, neither now nor when it is collected.
+        self._loop.set_exception_handler(lambda loop, context: None)
+        sys.unraisablehook = lambda unraisable: None
         self._heard(count)
         if count == 1:
             self._ask_softly()
             return
         self._task.cancel()
-        self._loop.call_later(CANCEL_S, self._leave_unless_done)
+        self._loop.call_later(CANCEL_S, self.leave)  # unless the loop has ended by then
 
     def _ask_softly(self) -> None:
         """Ask again and again: the drive may only be about to begin."""
@@ -95,18 +110,14 @@ class Interruption:
             self._softly()
             self._loop.call_later(_REPEAT_S, self._ask_softly)
 
-    def _leave_unless_done(self) -> None:
-        if self._task is not None and not self._task.done():
-            self.leave()
-
     def leave(self) -> None:
         """End the process at once, and the processes it began; what is committed is on disk."""
-        self._leaving()
+        status = self._leaving()
         end_children()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, OutputClosed, OutputRefused):
                 stream.flush()
-        os._exit(ExitCode.INTERRUPTED)
+        os._exit(status)
 
 
 def threads_hold_the_process() -> bool:

@@ -109,6 +109,15 @@ async def hold_once(seconds: float) -> float:
     return seconds
 
 
+@loom.step
+async def hold_stubbornly() -> None:
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            note("no")
+
+
 @loom.step(idempotent=False, timeout=timedelta(milliseconds=1))
 async def stall() -> str:
     await asyncio.Event().wait()
@@ -176,6 +185,20 @@ async def once(ctx: loom.Context, seconds: float) -> float:
 
 
 @loom.flow
+async def stubborn(ctx: loom.Context) -> None:
+    await ctx.run(hold_stubbornly)
+
+
+@loom.flow
+async def swallowing(ctx: loom.Context) -> None:
+    while True:
+        try:
+            await ctx.run(hold_once, 60)
+        except BaseException:
+            pass
+
+
+@loom.flow
 async def doubtful(ctx: loom.Context) -> str:
     return await ctx.run(stall)
 
@@ -205,7 +228,7 @@ async def changing(ctx: loom.Context) -> str:
 
 
 app = loom.define_config(
-    flows=[refund, hello, echo, nap, failing, holding, executing, once, doubtful, parent, plug, two, changing],
+    flows=[refund, hello, echo, nap, failing, holding, executing, once, stubborn, swallowing, doubtful, parent, plug, two, changing],
     storage=loom.sqlite_storage(),
     grace_s=float(os.environ.get("GRACE_S", "10")),
 )

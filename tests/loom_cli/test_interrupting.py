@@ -72,6 +72,41 @@ def test_the_second_signal_stops_a_plain_def_step_at_once(desk: Path) -> None:
     assert types(desk, "x1") == ["EXECUTION_STARTED", "STEP_STARTED"]
 
 
+def test_a_step_that_will_not_be_cancelled_does_not_keep_the_process(desk: Path) -> None:
+    process = Running(desk, "run", "stubborn", "--id", "x1", GRACE_S="0.2")
+    process.wait_until_said("hold_stubbornly started\n")
+
+    process.send(signal.SIGINT)
+
+    quietly_interrupted(process.ended())
+    assert effects(desk) != []
+
+
+def test_two_signals_end_a_step_that_will_not_be_cancelled(desk: Path) -> None:
+    process = Running(desk, "run", "stubborn", "--id", "x1", GRACE_S="60")
+    process.wait_until_said("hold_stubbornly started\n")
+
+    process.send(signal.SIGTERM)
+    process.wait_until_said("stopping")
+    process.send(signal.SIGTERM)
+
+    quietly_interrupted(process.ended())
+
+
+def test_a_flow_that_swallows_the_signal_is_left_without_a_complaint(desk: Path) -> None:
+    process = Running(desk, "run", "swallowing", "--id", "x1", GRACE_S="60")
+    process.wait_until_said("hold_once started\n")
+
+    process.send(signal.SIGINT)
+    process.wait_until_said("stopping")
+    process.send(signal.SIGINT)
+    done = process.ended()
+
+    assert done.status == 130
+    assert [word for word in NOISE if word in done.err] == []
+    assert done.err.endswith("  go on with: loom resume x1\n")
+
+
 def test_a_step_that_outlasts_the_grace_is_left_and_runs_again(desk: Path) -> None:
     process = begun(desk, "executing", 60, "hold_in_an_executor", GRACE_S="0.2")
 
