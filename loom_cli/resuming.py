@@ -13,6 +13,7 @@ from loom.core.missing import MISSING
 from loom.core.state import ExecutionState, empty_state
 from loom.core.views import OpenGate
 from loom.kernel.addressing import gate_meant
+from loom.kernel.codec import refuse_newer
 from loom.kernel.fold import fold
 from loom.values import InvalidPayload
 from loom_cli.asking import ask_person, confirmed
@@ -140,7 +141,10 @@ async def load(app: LoomApp, text: str) -> tuple[ExecutionId, Sequence[Event]]:
 
     Raises:
         ExecutionNotFound, AmbiguousExecution: there is no such run, or there are several.
+        LogNewerThanCode: a newer Loom wrote it; it can be looked at, not driven.
     """
     async with app:
         run_id = await meant_id(app.storage, text)
-        return run_id, await app.runtime.events(run_id)
+        events = await app.runtime.events(run_id)
+        refuse_newer(events)
+        return run_id, events

@@ -47,6 +47,8 @@ def _nearest(ms: int, at: int) -> int:
 def moment(at_ms: int, now_ms: int) -> str:
     """Return when *at_ms* is, as far as *now_ms* leaves it open: `14:03:20`, `2 Dec 14:03`, `2 Dec 2027 14:03`."""
     at, now = _local(at_ms), _local(now_ms)
+    if at is None or now is None:
+        return _untold(at_ms)
     if at.date() == now.date():
         return at.strftime("%H:%M:%S")
     year = f" {at.year}" if at.year != now.year else ""
@@ -55,22 +57,36 @@ def moment(at_ms: int, now_ms: int) -> str:
 
 def date_time(at_ms: int) -> str:
     """Return *at_ms* in full, to the second."""
-    return _local(at_ms).strftime("%Y-%m-%d %H:%M:%S")
+    return _formatted(at_ms, "%Y-%m-%d %H:%M:%S")
 
 
 def time_of_day(at_ms: int) -> str:
     """Return the time of day of *at_ms*, to the millisecond."""
-    return _local(at_ms).strftime("%H:%M:%S.%f")[:-3]
+    at = _local(at_ms)
+    return at.strftime("%H:%M:%S.%f")[:-3] if at is not None else _untold(at_ms)
 
 
 def day(at_ms: int) -> str:
     """Return the date of *at_ms*."""
-    return _local(at_ms).strftime("%Y-%m-%d")
+    return _formatted(at_ms, "%Y-%m-%d")
 
 
 def _unit_of(ms: int) -> int:
     return next(at for at, (_, size) in enumerate(_UNITS) if ms >= size)
 
 
-def _local(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+def _formatted(at_ms: int, how: str) -> str:
+    at = _local(at_ms)
+    return at.strftime(how) if at is not None else _untold(at_ms)
+
+
+def _untold(at_ms: int) -> str:
+    return f"{at_ms} ms since 1970"
+
+
+def _local(at_ms: int) -> datetime | None:
+    """Return *at_ms* here; None for what no calendar holds, as a damaged log may."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Annotated, Any, Final, cast
@@ -11,10 +12,9 @@ import typer
 
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
-from loom.core.state import empty_state
 from loom.kernel.codec import decode_events
-from loom.kernel.fold import EVENTS, evolve
-from loom.lenses.folding import event_json, legible
+from loom.kernel.fold import EVENTS
+from loom.lenses.folding import event_json, legible, states
 from loom.spi.event_store import EventRecord, Storage
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
@@ -97,13 +97,14 @@ class _Listing:
 
     async def _followed(self, run_id: ExecutionId) -> AsyncGenerator[EventRecord]:
         """Yield every event until the run has ended and nothing more is stored (a retry may follow an end)."""
-        state = empty_state(run_id)
+        arrived: deque[Event] = deque()
+        folded = states(iter(arrived.popleft, None))
         feed: AsyncIterator[EventRecord] = self._storage.subscribe(run_id)
         async with aclosing(cast("AsyncGenerator[EventRecord]", feed)):
             async for record in feed:
                 yield record
-                [event] = decode_events(run_id, [record])
-                state = evolve(state, legible(event))
+                arrived.extend(decode_events(run_id, [record]))
+                state = next(folded)
                 if state.is_terminal:
                     head = await self._storage.head(run_id)
                     if head is None or head.length <= state.length:

@@ -57,6 +57,9 @@ def ps(
         statuses=_known(status or []), flows=flow or (), with_gates=gates, limit=limit, before=_cursor(before)
     )
     rows = cli.run(storage.find(query))
+    for row in rows:
+        if _gates(row) is None:
+            cli.screen.note(f"the index row of {row.execution_id} is damaged: `loom show` reads its log instead")
     if as_json:
         cli.screen.json([row_json(row) for row in rows])
     elif rows:
@@ -81,15 +84,16 @@ def row_json(row: ExecutionRow) -> dict[str, Any]:
         "updated_at": index.updated_at,
         "wake_at": index.wake_at,
         "length": row.length,
-        "gates": json.loads(index.gates),
-        "attributes": json.loads(index.attributes),
+        "gates": _gates(row) or [],
+        "attributes": _cell(index.attributes) or {},
         "cursor": f"{index.started_at}:{row.execution_id}",
     }
 
 
 def _cells(row: ExecutionRow, now_ms: int, screen: Screen) -> Sequence[str | Styled]:
     index = row.index
-    waits = ", ".join(str(gate["gate"]) for gate in json.loads(index.gates))
+    gates = _gates(row)
+    waits = ", ".join(str(gate["gate"]) for gate in gates) if gates is not None else "?"
     if not waits and index.wake_at is not None:
         waits = f"the clock, {distance(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
     return (
@@ -99,6 +103,20 @@ def _cells(row: ExecutionRow, now_ms: int, screen: Screen) -> Sequence[str | Sty
         Styled(distance(index.started_at, now_ms), "dim"),
         waits,
     )
+
+
+def _gates(row: ExecutionRow) -> list[dict[str, Any]] | None:
+    """Return the open gates of *row*; None when that cell is damaged: a row is but a cache (kernel rule 2.3)."""
+    gates = _cell(row.index.gates)
+    is_whole = isinstance(gates, list) and all(isinstance(gate, dict) and "gate" in gate for gate in gates)
+    return gates if is_whole else None
+
+
+def _cell(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _known(statuses: Sequence[str]) -> Sequence[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from loom_cli.times import date_time, distance, duration, moment, time_of_day
+from loom_cli.times import date_time, day, distance, duration, moment, time_of_day
 
 NOON = 1_700_049_600_000  # 2023-11-15 12:00:00 UTC
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -59,6 +59,14 @@ def test_a_duration_has_two_units_at_most(ms: int, told: str) -> None:
 def test_a_distance_is_told_to_the_nearest_unit_and_looks_both_ways(passed: int, told: str) -> None:
     assert distance(NOON - passed, NOON) == told
     assert distance(NOON + passed, NOON) == (told if told == "now" else f"in {told}")
+
+
+@pytest.mark.parametrize("at_ms", [-(10**17), 10**17, 10**30])
+def test_a_time_that_no_calendar_holds_is_told_as_its_number(at_ms: int) -> None:
+    told = f"{at_ms} ms since 1970"
+
+    assert (moment(at_ms, NOON), date_time(at_ms), time_of_day(at_ms), day(at_ms)) == (told, told, told, told)
+    assert moment(NOON, at_ms) == f"{NOON} ms since 1970"
 
 
 def test_a_moment_says_no_more_than_is_open() -> None:
