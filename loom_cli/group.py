@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections import Counter
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from loom_cli.cli import Cli
@@ -46,9 +47,36 @@ class LazyGroup(TyperGroup):
         return [*named, *super(TyperGroup, self).shell_complete(ctx, incomplete)]
 
 
+class Command(TyperCommand):
+    """A command that takes each option once, unless it says that it may be repeated."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse *args*.
+
+        Raises:
+            Usage: an option stands twice, and one of the two would be dropped without a word.
+        """
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            counts = Counter(
+                param for param in order if param.param_type_name == "option" and not getattr(param, "is_flag", False)
+            )
+            for param, count in counts.items():
+                if count > 1 and not param.multiple:
+                    raise Usage(f"{param.opts[0]} is given {count} times, and has one value", hint="Leave one of them.")
+        return super().parse_args(ctx, args)
+
+
+class CommandApp(typer.Typer):
+    """Where a command module hangs its function: `@app.command()` makes a `Command` of it."""
+
+    def command(self, *arguments: Any, **options: Any) -> Any:
+        return super().command(*arguments, **{"cls": Command, **options})
+
+
 def command_app() -> typer.Typer:
-    """Return what a command module calls `app` and hangs its function on: `@app.command()`."""
-    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+    """Return what a command module calls `app`."""
+    return CommandApp(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 
 def root(*, completion: bool) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -55,11 +54,15 @@ SetOption: TypeAlias = Annotated[
 ]
 
 
-def _seconds(given: float) -> float:
-    """Return *given*, `inf` for ever: a range does not see that `nan` lies outside of it."""
-    if math.isnan(given):
+def _seconds(given: str | float) -> float:
+    """Return the number of seconds that *given* is, `inf` for ever."""
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1
+    if not seconds >= 0:  # `nan` is not, either
         raise typer.BadParameter(f"{given} is no number of seconds")
-    return given
+    return seconds
 
 
 WaitOption: TypeAlias = Annotated[
@@ -67,8 +70,7 @@ WaitOption: TypeAlias = Annotated[
     typer.Option(
         "--wait",
         metavar="SECONDS",
-        min=0,
-        callback=_seconds,
+        parser=_seconds,
         help="How long to wait in place for a timer before parking; inf: for ever.",
     ),
 ]

@@ -47,6 +47,8 @@ def refused_output(refused: OSError) -> int:
 
 def _dispatch(arguments: list[str], cli: Cli) -> int:
     completes = bool(os.environ.get("_LOOM_COMPLETE"))
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     if not completes and arguments in ([], ["--help"], ["-h"]):
         from loom_cli.front_page import draw_front_page
 

@@ -78,6 +78,8 @@ class _Listing:
 
     async def run(self, text: str, start: int, globs: list[str], *, follow: bool) -> None:
         run_id = await meant_id(self._storage, text)
+        if not follow:
+            await self._note_an_end_before(run_id, start)
         records = self._followed(run_id) if follow else self._stored(run_id, start)
         async with aclosing(records):
             async for record in records:
@@ -88,6 +90,11 @@ class _Listing:
                     await self._print(event)
                     if follow:
                         self._screen.flush()
+
+    async def _note_an_end_before(self, run_id: ExecutionId, start: int) -> None:
+        head = await self._storage.head(run_id)
+        if head is not None and start >= head.length:
+            self._screen.note(f"{run_id} has no event {start} yet; its last one is {head.length - 1}")
 
     async def _stored(self, run_id: ExecutionId, start: int) -> AsyncGenerator[EventRecord]:
         while page := await self._storage.read(run_id, start=start):

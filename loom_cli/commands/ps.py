@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from loom.core.ids import execution_id as as_id
-from loom.spi.event_store import ExecutionQuery, ExecutionRow
+from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
@@ -27,6 +28,7 @@ _COLUMNS = (
     Column("AGE", right=True),
     Column("WAITS FOR", shrink=True),
 )
+_LOOKED_AT_MAX: Final = 500
 
 
 @app.command()
@@ -66,11 +68,22 @@ def ps(
         cli.screen.table(_COLUMNS, [_cells(row, cli.now_ms(), cli.screen) for row in rows])
     else:
         cli.screen.note(f"no executions {'like that ' if query != ExecutionQuery(limit=limit) else ''}in {storage.url}")
+        _note_near(cli, storage, flow or [])
     if len(rows) == limit:
         cli.screen.note(
             Styled(f"there may be more: --before {rows[-1].index.started_at}:{rows[-1].execution_id}", "dim")
         )
     return ExitCode.DONE
+
+
+def _note_near(cli: Cli, storage: Storage, flows: Sequence[str]) -> None:
+    """Say which flows have run that are spelt like those of *flows* that have not."""
+    if not flows:
+        return
+    known = {row.index.flow for row in cli.run(storage.find(ExecutionQuery(limit=_LOOKED_AT_MAX)))}
+    near = {name for flow in flows if flow not in known for name in difflib.get_close_matches(flow, known)}
+    if near:
+        cli.screen.note(Styled(f"did you mean --flow {' or '.join(sorted(near))}?", "dim"))
 
 
 def row_json(row: ExecutionRow) -> dict[str, Any]:

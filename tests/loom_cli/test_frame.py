@@ -108,6 +108,11 @@ def test_every_command_prints_its_help_and_has_json(row: Row, project: Project) 
     assert "--json" in shown.out or row.name in ("new", "gen")
 
 
+def test_help_is_a_command_as_well(project: Project) -> None:
+    assert loom("help", "ps", folder=project.folder) == loom("ps", "--help", folder=project.folder)
+    assert loom("help", folder=project.folder) == loom("--help", folder=project.folder)
+
+
 def examples() -> Iterator[Any]:
     for name in ("ps", "show", "logs", "gates", "doctor"):
         for line in re.findall(r"^Example: loom (.*)$", command_of(ROWS[name]).help, re.MULTILINE):
@@ -156,6 +161,10 @@ def test_with_json_an_error_is_json_too(project: Project) -> None:
         (("--foo",), "error[usage]: no such option: --foo"),
         (("pss",), "error[usage]: there is no command 'pss'\ntry: loom ps\n"),
         (("zzz",), "try: loom --help"),
+        (("help", "pss"), "error[usage]: there is no command 'pss'\ntry: loom ps\n"),
+        (("ps", "--limit", "1", "-n", "2"), "error[usage]: --limit is given 2 times, and has one value\n"),
+        (("run", "hello", "--wait", "abc"), "error[usage]: invalid value for '--wait': abc is no number of seconds\n"),
+        (("run", "hello", "--id", "a", "--id", "b"), "error[usage]: --id is given 2 times, and has one value\n"),
     ],
 )
 def test_wrong_usage_is_told_in_the_same_form(arguments: tuple[str, ...], told: str, project: Project) -> None:

@@ -77,6 +77,11 @@ def test_ps_goes_on_after_a_cursor(run: Run) -> None:
     assert run("ps", "--before", "yesterday").status == ExitCode.USAGE
 
 
+def test_ps_tells_a_flow_that_is_spelt_like_the_one_asked_for(run: Run) -> None:
+    assert run("ps", "--flow", "refnud").err.endswith("did you mean --flow refund?\n")
+    assert "did you mean" not in run("ps", "--flow", "refund", "--status", "running").err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -282,6 +287,12 @@ def test_logs_filters(options: list[str], sequences: list[int], follow: list[str
     ended = run("logs", "refund-41", "--json", *options, *follow)
 
     assert [json.loads(line)["sequence"] for line in ended.out.splitlines()] == sequences
+
+
+def test_a_log_that_ends_before_the_number_says_so(run: Run) -> None:
+    done = run("logs", "broken-1", "--from", "900")
+
+    assert (done.status, done.out, done.err) == (0, "", "broken-1 has no event 900 yet; its last one is 3\n")
 
 
 def test_an_event_names_what_it_is_about_even_if_that_was_not_printed(run: Run) -> None:
