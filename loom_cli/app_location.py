@@ -7,14 +7,17 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loom.app.config import LoomApp
 from loom.plugins.sqlite.location import VARIABLE, loom_table, nearest_project, store_location
 from loom_cli.errors import AppNotFound, AppNotImportable, StoreNotTheApps
+from loom_cli.flow_names import flow_names
+
+GENERATED: Final = "loom_gen.py"
 
 
 class AppReference(NamedTuple):
@@ -54,6 +57,17 @@ def load_app(given: str | None, *, store: str | None, folder: Path) -> LoomApp:
     if wanted is not None and store_file(app.storage.url) != wanted.resolve():
         raise StoreNotTheApps(asked=f"sqlite:{wanted.absolute()}", app=app.storage.url)
     return app
+
+
+def where_declared(flow: str, *, folder: Path) -> str:
+    """Return the file of the project that declares *flow*, as a path from the project's folder; empty when none does."""
+    project = nearest_project(folder)
+    root = project.parent if project else folder
+    for file in [*sorted((root / "flows").rglob("*.py")), root / "app.py"]:
+        with suppress(OSError, ValueError, SyntaxError):
+            if flow in flow_names(file.read_text("utf-8")):
+                return file.relative_to(root).as_posix()
+    return ""
 
 
 def store_file(url: str) -> Path | None:
@@ -99,7 +113,10 @@ def _broken(reference: AppReference, error: BaseException) -> AppNotImportable:
     file, line = _place(reference, error)
     told = error.msg if isinstance(error, SyntaxError) else str(error)
     kind = type(error).__name__
-    return AppNotImportable(module=reference.module, file=file, line=line, error=f"{kind}: {told}" if told else kind)
+    told = f"{kind}: {told}" if told else kind
+    is_generated = Path(file).name == GENERATED and isinstance(error, ImportError)
+    hint = f"{GENERATED} lists what is there no more: loom gen" if is_generated else ""
+    return AppNotImportable(module=reference.module, file=file, line=line, error=told, hint=hint)
 
 
 def _place(reference: AppReference, error: BaseException) -> tuple[str, int]:

@@ -54,7 +54,8 @@ class AppNotImportable(CommandRefused):
     code = "app-not-importable"
     hint = "Mend it and try again; --debug shows the traceback. ps, show, logs and gates work without the app."
 
-    def __init__(self, *, module: str, file: str, line: int, error: str) -> None:
+    def __init__(self, *, module: str, file: str, line: int, error: str, hint: str = "") -> None:
+        self.hint = hint or self.hint
         self.module, self.file, self.line, self.error = module, file, line, error
         super().__init__(f"{module} cannot be imported: {error} ({file}:{line})")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -59,6 +60,7 @@ def run(
 
     Example: loom run refund --set order=A-17 --set amount=40 --json
     """
+    from loom.core.errors import UnknownFlow
     from loom.values import InvalidPayload
     from loom_cli.driving import Driving
     from loom_cli.inputs import Taking, input_given
@@ -67,7 +69,11 @@ def run(
 
     cli = Cli.of(ctx)
     loaded = cli.app(app_, store=store)
-    taking = Taking.of(loaded.runtime.flow(flow))
+    try:
+        taking = Taking.of(loaded.runtime.flow(flow))
+    except UnknownFlow as unknown:
+        unknown.hint = _how_to_register(flow, cli.folder) or unknown.hint
+        raise
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
     options = driving.hints().options("run")
     if describe:
@@ -85,6 +91,18 @@ def run(
         if not (isinstance(refused, Usage) and refused.hint):
             refused.hint = taking.hint(refused, options)
         raise
+
+
+def _how_to_register(flow: str, folder: Path) -> str:
+    """Return how *flow* comes into the app, if the source has it."""
+    from loom_cli.app_location import GENERATED, where_declared
+
+    file = where_declared(flow, folder=folder)
+    if not file:
+        return ""
+    generates = (folder / GENERATED).exists() and file.startswith("flows/")
+    does = "`loom gen` registers it" if generates else "name it in define_config(flows=[...])"
+    return f"{file} declares it, but the app does not have it: {does}."
 
 
 def _describe(screen: Screen, taking: Taking, options: list[str], *, as_json: bool) -> None:

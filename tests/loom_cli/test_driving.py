@@ -256,6 +256,14 @@ def test_an_app_that_does_not_import_shows_its_own_error_and_line(
     refused(loom("run", "hello", "--app", "other:app", folder=desk), "app-not-importable", *words)
 
 
+def test_a_flow_that_is_declared_but_not_registered_says_so(desk: Path) -> None:
+    (desk / "app.py").write_text(APP.replace("flows=[refund, hello", "flows=[refund"), encoding="utf-8")
+
+    done = loom("run", "hello", folder=desk)
+
+    refused(done, "unknown-flow", "app.py declares it", "name it in define_config(flows=[...])", status=4)
+
+
 def test_two_flows_with_one_id_are_both_named(desk: Path) -> None:
     (desk / "other.py").write_text(
         "import loom\n\n"

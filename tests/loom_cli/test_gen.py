@@ -102,6 +102,27 @@ def test_a_flow_that_was_generated_but_is_not_registered_is_told_at_boot(project
     assert "the flow 'hello' of flows.hello was generated but is not registered" in done.err
 
 
+def test_a_flow_that_is_there_but_not_generated_yet_leads_to_gen(project: Path) -> None:
+    add_flow(project, "refund")
+
+    done = python("-m", "loom_cli", "run", "refund", folder=project)
+
+    assert done.status == 4
+    assert done.err.endswith(
+        "try: flows/refund.py declares it, but the app does not have it: `loom gen` registers it.\n"
+    )
+
+
+def test_a_flow_that_has_gone_but_is_listed_leads_to_gen(project: Path) -> None:
+    (project / "flows" / "hello.py").unlink()
+
+    done = python("-m", "loom_cli", "run", "hello", folder=project)
+
+    assert done.status == 2
+    assert "No module named 'flows.hello'" in done.err
+    assert done.err.endswith("try: loom_gen.py lists what is there no more: loom gen\n")
+
+
 # Whose file it is
 
 
