@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from loom.core.views import OpenGate
 from loom.lenses.execution import CallView, ExecutionView
+from loom_cli.call_tree import draw_tree
+from loom_cli.failure_lines import Cause, failure_lines, record_lines
 from loom_cli.hints import Hints
 from loom_cli.readable import readable
-from loom_cli.screen import STATUS_STYLES, Column, Pieces, Screen, Styled
+from loom_cli.screen import STATUS_STYLES, Screen, Styled
 from loom_cli.times import date_time, distance, duration, moment
-from loom_cli.wording import joined, until_words
+from loom_cli.wording import counted, difference_rows, joined, until_words
 
-_CALL_SIGNS: Final = {
-    "done": ("done", "green"),
-    "failed": ("failed", "red"),
-    "timed_out": ("failed", "yellow"),
-    "running": ("running", "blue"),
-    "resting": ("waiting", "yellow"),
-    "waiting": ("waiting", "yellow"),
-    "in_doubt": ("doubt", "magenta"),
-    "cut": ("none", "dim"),
-    "abandoned": ("none", "dim"),
-}
-_BRANCHES_SHOWN: Final = 12
 _TRY: Final = "  try   "
-_TREE: Final = (Column(""), Column("", right=True), Column("", shrink=True))
+_CALL_VALUES: Final = ("args", "show", "result", "answer", "choice", "candidates", "branches", "data", "reason")
+"""What a call was asked with and what came of it, of all that its events hold."""
 
 
 def draw_execution(screen: Screen, view: ExecutionView, hints: Hints, *, now_ms: int, every: bool) -> None:
@@ -37,7 +26,7 @@ def draw_execution(screen: Screen, view: ExecutionView, hints: Hints, *, now_ms:
     _draw_values(screen, view)
     if view.calls:
         screen.line()
-        screen.table(_TREE, _tree(screen, view, now_ms, every=every), indent="  ")
+        draw_tree(screen, view, now_ms, every=every)
     screen.line()
     screen.line(Styled(f"state {view.digest} after event {view.sequence}", "dim"))
 
@@ -56,18 +45,19 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int) -> None:
 
 
 def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -> None:
-    """Print what the run waits for, and the command that makes it go on."""
-    for gate in view.gates:
+    """Print what the run waits for, and the command that makes it go on; a diverged one cannot be answered."""
+    for gate in view.gates if view.status != "diverged" else ():
         screen.line()
         draw_gate(screen, gate, hints, now_ms=now_ms, alone=len(view.gates) == 1)
     told, command = _next(view, hints, now_ms)
     if told:
         screen.line()
         screen.line(told)
+    if view.status == "diverged" and view.difference is not None:
+        for name, words in difference_rows(view.difference):
+            screen.line("  ", Styled(name.ljust(10), "dim") if name else "", words if name else Styled(words, "dim"))
     if command:
         screen.line(Styled(_TRY, "dim"), command)
-    if view.status == "diverged" and view.difference is not None:
-        screen.text(_indented_json(readable(view.difference)), indent="  ")
 
 
 def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:
@@ -85,8 +75,13 @@ def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:
     return "", ""
 
 
-def draw_gate(screen: Screen, gate: OpenGate, hints: Hints, *, now_ms: int, alone: bool) -> None:
-    """Print one open gate or effect in doubt, and the exact commands that answer it; *alone*: no other waits there."""
+def draw_gate(
+    screen: Screen, gate: OpenGate, hints: Hints, *, now_ms: int, alone: bool, can_answer: bool = True
+) -> None:
+    """Print one open gate or effect in doubt, and the exact commands that answer it, if it *can* be answered.
+
+    *alone*: no other waits there.
+    """
     style = "magenta" if gate.in_doubt else "yellow"
     kind = "in doubt" if gate.in_doubt else "waits"
     waits = joined(f"  {kind} for {duration(max(now_ms - gate.opened_at, 0))}", until_words(gate.due_at, now_ms))
@@ -100,7 +95,7 @@ def draw_gate(screen: Screen, gate: OpenGate, hints: Hints, *, now_ms: int, alon
     if gate.show is not None:
         shown = screen.brief(readable(gate.show), screen.width - len(_TRY))
         screen.line(Styled("  asked " if gate.in_doubt else "  shows ", "dim"), shown)
-    for command in answers(gate, hints, alone=alone):
+    for command in answers(gate, hints, alone=alone) if can_answer else ():
         screen.line(Styled(_TRY, "dim"), command)
 
 
@@ -119,136 +114,33 @@ def _draw_values(screen: Screen, view: ExecutionView) -> None:
     for name, value in shown.items():
         screen.line(Styled(name, "dim"), screen.brief(readable(value), screen.width - len(name)))
     if view.failure is not None and view.status == "failed":
-        screen.line(Styled("failure ", "dim"), Styled(_failure(view.failure), "red"))
-        if view.failure.get("traceback"):
-            screen.text(str(view.failure["traceback"]).rstrip(), "dim", indent="      ")
+        for indent, text, style in failure_lines(view.failure, _cause(view)):
+            screen.line(" " * (indent - 2), Styled(text, style))
 
 
-def _tree(screen: Screen, view: ExecutionView, now_ms: int, *, every: bool) -> Iterator[tuple[Pieces, Styled, Styled]]:
-    inside = {scope: list(calls) for scope, calls in _by_scope(view.calls)}
-    known = {call.id for call in view.calls}
-
-    def under(scope: str | None, indent: str) -> Iterator[tuple[Pieces, Styled, Styled]]:
-        calls = inside.get(scope, [])
-        shown = calls if every or not screen.terminal else _worth_showing(calls, scope)
-        for call in shown:
-            is_last = call is shown[-1] and len(shown) == len(calls)
-            lead = "" if scope is None else screen.sign("last" if is_last else "branch")
-            yield _call_row(screen, call, f"{indent}{lead}", now_ms)
-            yield from under(
-                call.id, indent if scope is None else indent + ("   " if is_last else screen.sign("through"))
-            )
-        if len(shown) < len(calls):
-            more = f"{indent}{screen.sign('last')}{len(calls) - len(shown)} more, done (--all shows them)"
-            yield (Styled(more, "dim"),), Styled(""), Styled("")
-
-    yield from under(None, "")
-    for scope in inside:
-        if scope is not None and scope not in known:
-            yield from under(scope, "")
+def _cause(view: ExecutionView) -> Cause | None:
+    call = next((call for call in view.calls if call.id == view.cause), None)
+    return Cause(call.id, call.asked.get("args"), call.failure, call.attempts) if call and call.failure else None
 
 
-def _by_scope(calls: Sequence[CallView]) -> Iterator[tuple[str | None, Iterator[CallView]]]:
-    ordered = sorted(range(len(calls)), key=lambda at: (calls[at].scope or "", at))
-    return groupby((calls[at] for at in ordered), key=lambda call: call.scope)
-
-
-def _worth_showing(calls: list[CallView], scope: str | None) -> list[CallView]:
-    """Return the first branches of a large scope, and all that are not done."""
-    if scope is None or len(calls) <= _BRANCHES_SHOWN:
-        return calls
-    first = {call.start for call in calls[: _BRANCHES_SHOWN // 2]}
-    return [call for call in calls if call.start in first or call.status != "done"]
-
-
-def _call_row(screen: Screen, call: CallView, lead: str, now_ms: int) -> tuple[Pieces, Styled, Styled]:
-    sign, style = _CALL_SIGNS[call.status]
-    name = call.name if call.branch is None else f"{call.branch}/{call.name}"
-    took = ""
-    if call.ended_at is not None and call.end != call.start:
-        took = duration(call.ended_at - call.asked_at)
-    elif call.status in ("running", "resting", "waiting", "in_doubt"):
-        took = duration(max(now_ms - call.asked_at, 0))
-    pieces = (Styled(lead, "dim"), Styled(f"{screen.sign(sign)} ", style), Styled(name))
-    return (
-        pieces,
-        Styled(took, "dim"),
-        Styled(_remark(screen, call, now_ms), "red" if call.status == "failed" else "dim"),
-    )
-
-
-def _remark(screen: Screen, call: CallView, now_ms: int) -> str:
-    told = [word for word in (_kind_remark(screen, call, now_ms), _status_remark(call, now_ms)) if word]
-    if call.attempts > 1:
-        told.append(f"{call.attempts} attempts")
+def draw_call(screen: Screen, view: ExecutionView, call: CallView) -> None:
+    """Print one call: what it was asked with, what came of it, how it failed."""
+    screen.line(Styled(call.id, "bold"), f"  {call.status.replace('_', ' ')}", Styled(f"  of {view.id}", "dim"))
+    took = f", took {duration(call.ended_at - call.asked_at)}" if call.ended_at is not None else ""
+    tries = f", {counted(call.attempts, 'attempt', 'attempts')}" if call.kind == "step" else ""
+    by = f", by {call.by}" if call.by else ""
+    events = f"event {call.start}" + (f" to {call.end}" if call.end not in (None, call.start) else "")
+    screen.line(Styled(f"{call.kind}, asked {date_time(call.asked_at)}{took}{tries}{by}, {events}", "dim"))
+    screen.line()
+    told = {name: value for name, value in {**call.asked, **call.outcome}.items() if name in _CALL_VALUES}
+    width = max(map(len, told), default=0) + 2
+    for name, value in told.items():
+        screen.line(Styled(name.ljust(width), "dim"), screen.brief(readable(value), screen.width - width))
     if call.failure is not None:
-        told.append(_failure(call.failure))
-    return ", ".join(told)
-
-
-def _kind_remark(screen: Screen, call: CallView, now_ms: int) -> str:
-    remark = _KIND_REMARKS.get(call.kind)
-    return remark(screen, call, now_ms) if remark is not None else ""
-
-
-def _gate_remark(screen: Screen, call: CallView, now_ms: int) -> str:
-    if call.status != "done":
-        return ""
-    return f"answered{f' by {call.by}' if call.by else ''}: {screen.brief(readable(call.outcome.get('answer')), 60)}"
-
-
-def _timer_remark(screen: Screen, call: CallView, now_ms: int) -> str:
-    return f"{'slept' if call.status == 'done' else 'sleeps'} until {moment(call.due_at or 0, now_ms)}"
-
-
-def _scope_remark(screen: Screen, call: CallView, now_ms: int) -> str:
-    branches = call.asked.get("branches")
-    count = branches if isinstance(branches, int) else len(branches or ())
-    return f"{count} {'branch' if count == 1 else 'branches'}"
-
-
-def _decision_remark(screen: Screen, call: CallView, now_ms: int) -> str:
-    return f"chose {screen.brief(readable(call.outcome.get('choice')), 40)}" if call.status == "done" else ""
-
-
-def _stream_remark(screen: Screen, call: CallView, now_ms: int) -> str:
-    return f"{len(call.outcome.get('chunks') or ())} chunks"
-
-
-def _event_remark(screen: Screen, call: CallView, now_ms: int) -> str:
-    return f"emitted {call.type.partition('.')[2]}"
-
-
-_KIND_REMARKS: Final = {
-    "gate": _gate_remark,
-    "timer": _timer_remark,
-    "scope": _scope_remark,
-    "decision": _decision_remark,
-    "stream": _stream_remark,
-    "event": _event_remark,
-}
-
-
-def _status_remark(call: CallView, now_ms: int) -> str:
-    if call.type == "STEP_STARTED" and call.by and call.status in ("done", "failed"):
-        return f"resolved by {call.by}"
-    if call.status == "resting" and call.due_at is not None:
-        return f"tried again {moment(call.due_at, now_ms)}" if call.due_at > now_ms else "to be tried again"
-    words = {"timed_out": "nobody answered in time", "in_doubt": "in doubt", "cut": "cut", "abandoned": "abandoned"}
-    return words.get(call.status, "waits for an answer" if call.kind == "gate" and call.status == "waiting" else "")
-
-
-def _failure(failure: Any) -> str:
-    kind, message = failure.get("type", "Exception"), failure.get("message", "")
-    return f"{kind}: {message}" if message else str(kind)
+        for indent, text, style in record_lines(call.failure):
+            screen.line(" " * (indent - 2), Styled(text, style))
 
 
 def _ago(at_ms: int, now_ms: int) -> str:
     told = distance(at_ms, now_ms)
     return told if told == "now" or told.startswith("in ") else f"{told} ago"
-
-
-def _indented_json(value: Any) -> str:
-    import json
-
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ _VALUES: Final = {
     "EXECUTION_STARTED": "input",
     "EXECUTION_COMPLETED": "result",
     "EXECUTION_DIVERGED": "difference",
+    "EXECUTION_MIGRATED": "differences",
     "STEP_STARTED": "args",
     "STEP_COMPLETED": "result",
     "GATE_OPENED": "show",
@@ -40,6 +41,9 @@ _STYLES: Final = (
 )
 
 
+_IDS_MAX: Final = 5
+
+
 class EventLine(NamedTuple):
     """*about* names the flow, or the syscall; *says* is text, *value* a JSON value to show when there is one."""
 
@@ -60,7 +64,8 @@ def event_line(event: Event, name_of: NameOf) -> EventLine:
     if failure is not None:
         return EventLine(about, ", ".join([*told, failure_text(failure)]), is_failure=True)
     field = "data" if event.type.startswith(USER_PREFIX) else _VALUES.get(event.type, "")
-    return EventLine(about, ", ".join(told), getattr(payload, field, None))
+    value = getattr(payload, field, None)
+    return EventLine(about, ", ".join(told), None if value == [] and event.type == "EXECUTION_MIGRATED" else value)
 
 
 def style_of(type_: str) -> str:
@@ -100,10 +105,16 @@ def _words(event: Event) -> list[str]:
     return [reason] if reason else []
 
 
+def _differing(differences: Sequence[Mapping[str, Any]]) -> str:
+    ids = [str(difference.get("id")) for difference in differences]
+    more = ", ..." if len(ids) > _IDS_MAX else ""
+    return f", which asks otherwise: {', '.join(ids[:_IDS_MAX])}{more}" if ids else ""
+
+
 _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "EXECUTION_RESUMED": lambda payload: "after it was cut off" if payload.cut_off else "",
     "EXECUTION_RETRIED": lambda payload: f"generation {payload.generation}",
-    "EXECUTION_MIGRATED": lambda payload: f"to other code, {len(payload.differences)} arguments differ",
+    "EXECUTION_MIGRATED": lambda payload: "to other code" + _differing(payload.differences),
     "STEP_ATTEMPTED": lambda payload: f"attempt {payload.attempt}",
     "STEP_ATTEMPT_FAILED": lambda payload: f"attempt {payload.attempt}",
     "STEP_FAILED": lambda payload: f"after {payload.attempts} attempts" if payload.attempts > 1 else "",

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from loom import values
-from loom.core.failures import failure_from
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
 from loom.lenses.shapes import gate_json
+from loom_cli.failure_lines import Cause, failure_lines
 from loom_cli.hints import Hints
 from loom_cli.readable import readable
 from loom_cli.safe_text import safe
 from loom_cli.schemas import described
 from loom_cli.screen import STATUS_STYLES, Screen, Styled, cell_len
 from loom_cli.times import duration
-from loom_cli.wording import KINDS, counted, failure_text, until_words
+from loom_cli.wording import counted, difference_rows, until_words
 
 GATES_SHOWN_MAX: Final = 10
 _SHOW_LINES_MAX: Final = 30
@@ -115,32 +115,9 @@ class Teller:
 
     def _failed(self, state: ExecutionState) -> None:
         self._head("failed", "failed", f"failed in {_took(state)}")
-        failure = state.facts.failure or {}
-        settled = next((s for s in state.settled if s.start.sequence == state.facts.cause), None)
-        inner = getattr(settled.outcome.payload, "failure", None) if settled is not None else None
-        if settled is not None and inner is not None:
-            attempts = getattr(settled.outcome.payload, "attempts", 1)
-            after = f" after {counted(attempts, 'attempt', 'attempts')}" if attempts > 1 else ""
-            self._record(f"in {settled.start.payload.id}{after}", inner)
-            self._traceback("asked by the flow", failure)
-        else:
-            self._record("in the flow", failure)
+        for indent, text, style in failure_lines(state.facts.failure or {}, _cause(state)):
+            self._line(Styled(text, style), indent=indent)
         self._command("try again from there:", self._hints.command("retry"))
-
-    def _record(self, place: str, failure: Mapping[str, Any]) -> None:
-        self._traceback(place, failure)
-        for line in failure_text(failure).split("\n"):
-            self._line(Styled(line, "red"), indent=4)
-        record = failure_from(failure)
-        while record.cause is not None:
-            record = record.cause
-            self._line(Styled(f"from {record.type}: ", "dim"), record.message, indent=4)
-
-    def _traceback(self, place: str, failure: Mapping[str, Any]) -> None:
-        self._line(f"{place}:")
-        for line in str(failure.get("traceback", "")).rstrip("\n").split("\n"):
-            if line.strip():
-                self._line(Styled(line.removeprefix("  "), "dim"), indent=4)
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
@@ -210,12 +187,8 @@ class Teller:
     def diverged(self, difference: Mapping[str, Any]) -> None:
         """Print both sides of a divergence."""
         self._head("failed", "diverged", "diverged: the code asks something else than the log recorded")
-        scope = str(difference.get("scope") or "").rstrip("/")
-        self._line(Styled("at        ", "dim"), f"place {difference.get('ordinal')}", f" of {scope}" if scope else "")
-        self._line(Styled("recorded  ", "dim"), _side(difference.get("recorded")))
-        self._line(Styled("asked     ", "dim"), _side(difference.get("asked")))
-        if difference.get("likely"):
-            self._line(Styled(str(difference["likely"]), "dim"))
+        for name, words in difference_rows(difference):
+            self._line(Styled(name.ljust(10), "dim") if name else "", words if name else Styled(words, "dim"))
         self._line("the log is untouched; restore the code that wrote it, or mend the flow")
         self._command("then go on with:", self._hints.command("resume"))
 
@@ -227,15 +200,13 @@ class Teller:
         self._command("go on with:", self._hints.command("resume"))
 
 
-def _side(side: Mapping[str, Any] | None) -> str:
-    if side is None:
-        return "nothing"
-    where = f"  ({side['where']})" if side.get("where") else ""
-    arguments = (
-        f" with {json.dumps(readable(side['args']), ensure_ascii=False)[:200]}" if side.get("args") is not None else ""
-    )
-    kind = KINDS.get(str(side.get("kind")), "event")
-    return f"{kind} {side.get('id', '')}{arguments}{where}"
+def _cause(state: ExecutionState) -> Cause | None:
+    settled = next((s for s in state.settled if s.start.sequence == state.facts.cause), None)
+    failure = getattr(settled.outcome.payload, "failure", None) if settled is not None else None
+    if settled is None or failure is None:
+        return None
+    attempts = getattr(settled.outcome.payload, "attempts", 1)
+    return Cause(settled.start.payload.id, getattr(settled.start.payload, "args", None), failure, attempts)
 
 
 def _took(state: ExecutionState) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from loom.kernel.fold import USER_PREFIX
 from loom_cli.progress import Progress, tried_words
@@ -18,7 +19,11 @@ from loom_cli.wording import (
     one_line,
     outcome_words,
     until_words,
+    value_text,
 )
+
+_DIFFERENCES_TOLD: Final = 3
+_ARGUMENTS_MAX: Final = 80
 
 
 def told(progress: Progress, event: Event) -> str | None:
@@ -86,7 +91,20 @@ def _resumed(progress: Progress, event: Event) -> str:
 
 
 def _migrated(progress: Progress, event: Event) -> str:
-    return "the code has changed since; what was recorded still fits it"
+    told = [_difference(progress, difference) for difference in event.payload.differences]
+    if not told:
+        return "the code has changed since; what was recorded still fits it"
+    more = f"; and {len(told) - _DIFFERENCES_TOLD} more (loom logs)" if len(told) > _DIFFERENCES_TOLD else ""
+    return f"the code has changed since, and asks otherwise: {'; '.join(told[:_DIFFERENCES_TOLD])}{more}"
+
+
+def _difference(progress: Progress, difference: Mapping[str, Any]) -> str:
+    """Return what a step was asked with when it ran, and what the code asks now; its record is served all the same."""
+    sequence = difference.get("sequence")
+    recorded = next((s.start.payload for s in progress.state.settled if s.start.sequence == sequence), None)
+    before = value_text(getattr(recorded, "args", None))
+    asked = value_text((difference.get("asked") or {}).get("args"))
+    return f"{difference.get('id')} ran with {one_line(before, _ARGUMENTS_MAX)}, not {one_line(asked, _ARGUMENTS_MAX)}"
 
 
 def _retried(progress: Progress, event: Event) -> str:

@@ -91,6 +91,29 @@ def attempt_words(attempt: int, start: Event | None, attempts_max: Mapping[str, 
     return f"attempt {attempt}" + (f" of {most}" if most and most >= attempt else "")
 
 
+def difference_rows(difference: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return both sides of a divergence, each with what it is; what is likely to blame comes last, without a name."""
+    scope = str(difference.get("scope") or "").rstrip("/")
+    rows = [
+        ("at", f"place {difference.get('ordinal')}" + (f" of {scope}" if scope else "")),
+        ("recorded", _side(difference.get("recorded"))),
+        ("asked", _side(difference.get("asked"))),
+    ]
+    return [*rows, ("", str(difference["likely"]))] if difference.get("likely") else rows
+
+
+def _side(side: Mapping[str, Any] | None) -> str:
+    if side is None:
+        return "nothing"
+    where = f"  ({side['where']})" if side.get("where") else ""
+    args = side.get("args")
+    if isinstance(args, dict) and side.get("kind") != "STEP_STARTED":  # options of Loom's: those not given are null
+        args = {name: value for name, value in args.items() if value is not None} or None
+    arguments = f" with {one_line(value_text(args), 200)}" if args is not None else ""
+    kind = KINDS.get(str(side.get("kind")), "event")
+    return f"{kind} {side.get('id', '')}{arguments}{where}"
+
+
 def rest_words(ms: int) -> str:
     """Return how long a rest of *ms* still is, in tenths of a second where more would flicker."""
     return f"{max(ms, 0) / 1000:.1f}s" if ms < 10_000 else duration(ms)

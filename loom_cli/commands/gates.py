@@ -80,7 +80,8 @@ async def _rows(storage: Storage, flows: list[str], limit: int) -> AsyncIterator
 
 
 def _row_json(row: ExecutionRow, gate: OpenGate, store: str | None, *, alone: bool) -> dict[str, Any]:
-    commands = answers(gate, Hints(row.execution_id, store=store), alone=alone)
+    hints = Hints(row.execution_id, store=store)
+    commands = [hints.command("show")] if _is_diverged(row) else answers(gate, hints, alone=alone)
     return {"execution_id": row.execution_id, "flow": row.index.flow, **gate_json(gate), "commands": commands}
 
 
@@ -89,4 +90,11 @@ def _draw(screen: Screen, waiting: list[Waiting], store: str | None, now_ms: int
         if at:
             screen.line()
         screen.line(Styled(row.execution_id, "bold"), Styled(f"  {row.index.flow}", "dim"))
-        draw_gate(screen, gate, Hints(row.execution_id, store=store), now_ms=now_ms, alone=count == 1)
+        hints = Hints(row.execution_id, store=store)
+        if _is_diverged(row):
+            screen.line(Styled("  diverged: no answer helps before its code is mended; ", "red"), hints.command("show"))
+        draw_gate(screen, gate, hints, now_ms=now_ms, alone=count == 1, can_answer=not _is_diverged(row))
+
+
+def _is_diverged(row: ExecutionRow) -> bool:
+    return row.index.status == "diverged"

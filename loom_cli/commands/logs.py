@@ -16,6 +16,7 @@ from loom.kernel.codec import decode_events
 from loom.kernel.fold import EVENTS
 from loom.lenses.folding import event_json, legible, states
 from loom.spi.event_store import EventRecord, Storage
+from loom_cli.calls import is_about
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.event_lines import event_line, matches, style_of, unknown_types
@@ -45,6 +46,10 @@ def logs(
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="Only such events; `*FAILED` and the like fit; may be repeated."),
     ] = None,
+    step: Annotated[
+        list[str] | None,
+        typer.Option("--step", metavar="CALL", help="Only events of this step, gate or other call; may be repeated."),
+    ] = None,
     start: Annotated[
         int, typer.Option("--from", metavar="N", min=0, max=EVENTS_MAX, help="Begin with event number N.")
     ] = 0,
@@ -59,11 +64,13 @@ def logs(
 
     Example: loom logs refund-42 --type 'STEP_*' --type '*FAILED' --json
 
+    Example: loom logs refund-41 --step fetch
+
     Example: loom logs refund-42 --follow --from 4
     """
     cli = Cli.of(ctx)
     globs = _known(type_ or [])
-    listing = _Listing(cli.screen, cli.reader(store), as_json=as_json)
+    listing = _Listing(cli.screen, cli.reader(store), as_json=as_json, calls=step or [])
     cli.run(listing.run(execution_id, start, globs, follow=follow))
     return ExitCode.DONE
 
@@ -71,8 +78,8 @@ def logs(
 class _Listing:
     """Prints events as they come; where one cites a syscall from before the first of them, its name is looked up."""
 
-    def __init__(self, screen: Screen, storage: Storage, *, as_json: bool) -> None:
-        self._screen, self._storage, self._as_json = screen, storage, as_json
+    def __init__(self, screen: Screen, storage: Storage, *, as_json: bool, calls: list[str]) -> None:
+        self._screen, self._storage, self._as_json, self._calls = screen, storage, as_json, calls
         self._names: dict[int, str] = {}
         self._day = ""
 
@@ -86,7 +93,7 @@ class _Listing:
                 [event] = decode_events(run_id, [record])
                 if hasattr(event.payload, "id"):
                     self._names[event.sequence] = event.payload.id
-                if event.sequence >= start and matches(event.type, globs):
+                if event.sequence >= start and matches(event.type, globs) and await self._is_asked_for(event):
                     await self._print(event)
                     if follow:
                         self._screen.flush()
@@ -117,13 +124,20 @@ class _Listing:
                     if head is None or head.length <= state.length:
                         return
 
+    async def _is_asked_for(self, event: Event) -> bool:
+        if not self._calls:
+            return True
+        start = getattr(event.payload, "start", None)
+        identity = getattr(event.payload, "id", None) if start is None else await self._name(event.execution_id, start)
+        return identity is not None and any(is_about(identity, call) for call in self._calls)
+
     async def _print(self, event: Event) -> None:
         if self._as_json:
             self._screen.json(event_json(event), indent=None)
             return
         start = getattr(event.payload, "start", None)
-        if start is not None and start not in self._names:
-            self._names[start] = await self._name(event.execution_id, start)
+        if start is not None:
+            await self._name(event.execution_id, start)
         line = event_line(event, lambda sequence: self._names[sequence])
         screen = self._screen
         at = f"{date_time(event.at)}.{event.at % 1000:03}  "
@@ -144,9 +158,12 @@ class _Listing:
         )
 
     async def _name(self, run_id: ExecutionId, start: int) -> str:
-        for event in decode_events(run_id, await self._storage.read(run_id, start=start, stop=start + 1)):
-            return str(getattr(legible(event).payload, "id", f"event {start}"))
-        return f"event {start}"
+        """Return, and keep, the identity of the call that event *start* asked."""
+        if start not in self._names:
+            self._names[start] = f"event {start}"
+            for event in decode_events(run_id, await self._storage.read(run_id, start=start, stop=start + 1)):
+                self._names[start] = str(getattr(legible(event).payload, "id", f"event {start}"))
+        return self._names[start]
 
 
 def _known(types: list[str]) -> list[str]:

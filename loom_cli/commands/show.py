@@ -9,8 +9,9 @@ import typer
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import fold_at
 from loom.lenses.shapes import execution_json
+from loom_cli.calls import call_json, call_meant
 from loom_cli.cli import Cli
-from loom_cli.drawing import draw_execution
+from loom_cli.drawing import draw_call, draw_execution
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
@@ -25,11 +26,17 @@ app = command_app()
 def show(
     ctx: typer.Context,
     execution_id: ExecutionArgument,
+    call: Annotated[
+        str | None,
+        typer.Argument(metavar="CALL", help="Only this step, gate or other call of it, in full.", show_default=False),
+    ] = None,
     *,
     at: Annotated[
         int | None, typer.Option("--at", metavar="N", min=0, help="As it stood after event number N, from 0.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every branch of a large scope.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every branch of a large scope, and every one of many like steps.")
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
@@ -38,13 +45,20 @@ def show(
     Example: loom show refund-42
 
     Example: loom show refund-42 --at 3 --json
+
+    Example: loom show refund-41 map/0/fetch
     """
     cli = Cli.of(ctx)
     events = cli.run(whole_log(cli.reader(store), execution_id))
     if at is not None and at >= len(events):
         raise Usage(f"there is no event {at}", hint=f"--at {len(events) - 1} is the last one")
     view = execution_view(fold_at(events, at), events)
-    if as_json:
+    meant = call_meant(view, call) if call is not None else None
+    if meant is not None and as_json:
+        cli.screen.json(call_json(view, meant))
+    elif meant is not None:
+        draw_call(cli.screen, view, meant)
+    elif as_json:
         cli.screen.json(execution_json(view))
     else:
         draw_execution(cli.screen, view, Hints(view.id, store=store), now_ms=cli.now_ms(), every=every)

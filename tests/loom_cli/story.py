@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
@@ -84,7 +85,21 @@ async def many(ctx: loom.Context, branches: int) -> None:
     await ctx.map(look, range(branches))
 
 
-FLOWS: Final[dict[str, Any]] = {flow.id: flow for flow in (refund, broken, nap, payout, many)}
+@loom.step
+async def check(n: int) -> int:
+    if n == 20:
+        raise ValueError("not this one")
+    return n
+
+
+@loom.flow
+async def looping(ctx: loom.Context, times: int) -> None:
+    for n in range(times):
+        with contextlib.suppress(loom.StepFailed):
+            await ctx.run(check, n)
+
+
+FLOWS: Final[dict[str, Any]] = {flow.id: flow for flow in (refund, broken, nap, payout, many, looping)}
 
 
 async def tell(storage: Storage, *, hostile: bool = True) -> int:

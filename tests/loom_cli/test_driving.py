@@ -124,7 +124,7 @@ def test_a_failed_run_shows_the_authors_own_lines_and_can_be_retried(desk: Path)
     failed = loom("run", "failing", "--id", "f1", folder=desk)
 
     assert (failed.status, failed.out) == (1, "")
-    assert "  in fail:\n" in failed.err
+    assert '  in fail:\n    with {"n": 1}\n' in failed.err
     assert '    raise ValueError("no such customer")\n' in failed.err
     assert "    ValueError: no such customer\n" in failed.err
     assert "Traceback" not in failed.err
@@ -404,6 +404,14 @@ def test_a_run_whose_code_asks_something_else_shows_both_sides(desk: Path) -> No
     assert "  recorded  gate first" in done.err
     assert "  asked     gate second" in done.err
     assert state(desk, "c1").status == "diverged"
+
+    shown, listed = loom("show", "c1", folder=desk).out, loom("gates", folder=desk).out
+    assert "  recorded  gate first" in shown
+    assert "  asked     gate second" in shown
+    assert "{" not in shown
+    assert "--answer" not in shown + listed
+    assert "  diverged: no answer helps before its code is mended; loom show c1\n" in listed
+    assert loom("gates", "--json", folder=desk).json[0]["commands"] == ["loom show c1"]
 
     (desk / "label").unlink()
     assert loom("resume", "c1", "--gate", "first", "--answer", '"x"', folder=desk).status == 0

@@ -143,6 +143,18 @@ def test_more_open_lines_than_rows_hide_the_oldest() -> None:
     assert [line.name for line in lines] == ["26 more", "s26", "s27", "s28", "s29"]
 
 
+def test_code_that_asks_otherwise_is_told_with_both_arguments() -> None:
+    differences = [{"id": "fetch", "sequence": 1, "recorded": "d", "asked": {"args": {"n": 2}, "digest": "e"}}]
+    facts = [step("fetch", args={"n": 1}), f.StepCompleted(1, 1)]
+
+    told_of = all_told(progress_of(()), *facts, f.ExecutionMigrated("a", "b", differences))
+
+    assert told_of[-1] == 'the code has changed since, and asks otherwise: fetch ran with {"n": 1}, not {"n": 2}'
+    assert str(all_told(progress_of(()), *facts, f.ExecutionMigrated("a", "b", differences * 5))[-1]).endswith(
+        "; and 2 more (loom logs)"
+    )
+
+
 @pytest.mark.proves("PRN-04")
 def test_a_pause_is_told_by_the_command_and_not_as_a_change() -> None:
     told_of = all_told(progress_of(()), f.TimerSet("sleep", 0, "d", now(60)), f.ExecutionSuspended(now(60)))
