@@ -24,6 +24,7 @@ from loom_cli.options import (
 from loom_cli.screen import Column, Screen, Styled
 
 if TYPE_CHECKING:
+    from loom.app.config import LoomApp
     from loom_cli.inputs import Taking
 
 app = command_app()
@@ -60,20 +61,15 @@ def run(
 
     Example: loom run refund --set order=A-17 --set amount=40 --json
     """
-    from loom.core.errors import UnknownFlow
     from loom.values import InvalidPayload
     from loom_cli.driving import Driving
-    from loom_cli.inputs import Taking, input_given
+    from loom_cli.inputs import input_given
     from loom_cli.payloads import NotJson
     from loom_cli.principals import principal_of
 
     cli = Cli.of(ctx)
     loaded = cli.app(app_, store=store)
-    try:
-        taking = Taking.of(loaded.runtime.flow(flow))
-    except UnknownFlow as unknown:
-        unknown.hint = _how_to_register(flow, cli.folder) or unknown.hint
-        raise
+    taking = _taking(loaded, flow, cli.folder)
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
     options = driving.hints().options("run")
     if describe:
@@ -90,6 +86,22 @@ def run(
     except (NotJson, InvalidPayload, Usage) as refused:
         if not (isinstance(refused, Usage) and refused.hint):
             refused.hint = taking.hint(refused, options)
+        raise
+
+
+def _taking(app: LoomApp, flow: str, folder: Path) -> Taking:
+    """Return what *flow* takes.
+
+    Raises:
+        UnknownFlow: it is not registered; where the source has it, the hint says how to do that.
+    """
+    from loom.core.errors import UnknownFlow
+    from loom_cli.inputs import Taking
+
+    try:
+        return Taking.of(app.runtime.flow(flow))
+    except UnknownFlow as unknown:
+        unknown.hint = _how_to_register(flow, folder) or unknown.hint
         raise
 
 
