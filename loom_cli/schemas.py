@@ -166,7 +166,7 @@ def _remark(field: Schema, *, required: bool) -> str:
     told = [str(field["description"])] if field.get("description") else []
     if not required:
         default = field.get("default")
-        told.append("optional" if default is None else f"default {_text(default)}")
+        told.append("optional" if default in (None, "") else f"default {_text(default)}")
     return "; ".join(told)
 
 
