@@ -38,7 +38,8 @@ class Taking(NamedTuple):
         """What it takes, in a few words."""
         if self.schema is None:
             return "no input"
-        return words(self.schema, self.schema) + ("" if self.flow.input_required else ", or nothing")
+        told = words(self.schema, self.schema)
+        return told if self.flow.input_required or told.endswith("or nothing") else f"{told}, or nothing"
 
     def command(self, options: Sequence[str] = (), *, text: str | None = None) -> str:
         """Return a command that starts the flow; *text* is its input where it takes one."""

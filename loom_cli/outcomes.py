@@ -52,13 +52,15 @@ def outcome_json(
     }
 
 
-def _result(state: ExecutionState, outcome: Outcome[Any]) -> Any:
-    """Return the result as plain JSON; one that has no such form as it stands in the log, with its tags."""
+def _result(
+    state: ExecutionState, outcome: Outcome[Any], *, as_logged: Callable[[Any], Any] = lambda encoded: encoded
+) -> Any:
+    """Return the result as plain JSON; one that has no such form is what *as_logged* makes of it as it stands in the log."""
     try:
         plain = values.plain(outcome.value)
         json.dumps(plain, allow_nan=False)
     except ValueError:
-        return state.facts.result
+        return as_logged(state.facts.result)
     return plain
 
 
@@ -76,7 +78,7 @@ class Teller:
         match outcome.status:
             case "completed":
                 self._head("done", "completed", f"completed in {_took(state)}")
-                self._value(_result(state, outcome))
+                self._value(_result(state, outcome, as_logged=readable))
             case "failed":
                 self._failed(state)
             case "accepted":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import re
@@ -157,6 +158,15 @@ def test_a_result_without_a_plain_form_is_given_as_the_log_has_it() -> None:
     state = progress_of(log(f.ExecutionCompleted({"$float": "nan"}))).state
 
     assert outcome_json(state, outcome_of(state, float("nan")))["result"] == {"$float": "nan"}
+
+
+def test_a_person_reads_a_result_without_a_plain_form_without_its_tags() -> None:
+    state = progress_of(log(f.ExecutionCompleted({"n": {"$float": "nan"}, "pair": {"$tuple": [1, 2]}}))).state
+    out, err = io.StringIO(), io.StringIO()
+
+    Teller(Screen(out, err), Hints(RUN), lambda: NOW).outcome(state, outcome_of(state, {"n": float("nan")}))
+
+    assert json.loads(out.getvalue()) == {"n": "nan", "pair": [1, 2]}
 
 
 def test_the_principal_is_the_one_given_else_the_variable_else_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
