@@ -74,7 +74,8 @@ class Asking:
         delivery.progress += 1
         if record is None:
             call.context = contextvars.copy_context()
-            self.held.append(call)
+            if not self._drive.is_failing(call.branch):  # else it is never begun, as in the run before
+                self.held.append(call)
             return None
         call.start = record.start
         is_scope = isinstance(call.syscall, ScopeSyscall)

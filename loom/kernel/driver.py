@@ -82,6 +82,7 @@ class Driver:
         if surroundings.on_durable_event is not None:
             self.listeners.append(surroundings.on_durable_event)
         self._places: WeakValueDictionary[ExecutionId, asyncio.Lock] = WeakValueDictionary()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: tuple[asyncio.AbstractEventLoop, Writer] | None = None
         self._fingerprints: dict[str, str] = {}
         self._hints: dict[str, tuple[Any, Any]] = {}
@@ -125,7 +126,18 @@ class Driver:
         return self._places.setdefault(run_id, asyncio.Lock())
 
     async def open(self) -> Mapping[str, Any]:
-        """Return the opened resources; a verb calls this before it takes a run up."""
+        """Return the opened resources; a verb calls this before it takes a run up.
+
+        Raises:
+            InvalidDeclaration: another event loop, that still runs, uses this runtime.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None and self._loop.is_running():
+                hint = "Make a runtime, or an app, for each thread that has an event loop."
+                raise InvalidDeclaration("this runtime is in use by another event loop", hint=hint)
+            self._loop, self.drives = loop, {}
+            self._places = WeakValueDictionary()
         return await self.around.resources() if self.around.resources is not None else {}
 
     def take_up(

@@ -28,7 +28,7 @@ from loom.kernel.addressing import doubt_meant, gate_meant
 from loom.kernel.codec import decode_events, refuse_newer
 from loom.kernel.driver import Ask, Driver, Manner, manner
 from loom.kernel.effects import EffectRuntime
-from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, SequenceConflict
+from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, LogCorrupt, SequenceConflict
 from loom.kernel.fold import RULES, fold
 from loom.kernel.reading import read_log
 from loom.kernel.retrying import retried
@@ -41,6 +41,8 @@ R = TypeVar("R")
 Event = EventEnvelope[Any]
 
 LINGER_S: Final = 10.0
+APPEARS_S: Final = 5.0
+"""So long a run that is waited for may not exist yet."""
 
 
 class StartOptions(TypedDict, total=False):
@@ -118,6 +120,8 @@ class WorkflowRuntime:
             ExecutionAlreadyExists: the id is taken; nothing ran.
             DriveStopped, StoreError: the drive had to stop; the run can be resumed.
         """
+        if unknown := set(options) - set(StartOptions.__annotations__):
+            raise TypeError(f"start() takes no {', '.join(sorted(unknown))}")
         wished = manner(options.get("principal"), options.get("linger_s", LINGER_S), is_start=True)
         found, resources = self.flow(flow), await self._driver.open()
         chosen = execution_id(id) if id is not None else None
@@ -331,6 +335,9 @@ class WorkflowRuntime:
             raise ExecutionNotFound(execution_id=id, store=self.storage.url)
         events = await read_log(self.storage, run_id, length=head.length)
         refuse_newer(events)
+        if [event.sequence for event in events] != list(range(len(events))) or len(events) < head.length:
+            why = f"the log should hold {head.length} events without a gap"
+            raise LogCorrupt(execution_id=id, sequence=len(events), why=why)
         return fold(events, empty_state(run_id)), head.incarnation
 
     async def _wait(self, id: str, until: Callable[[ExecutionState], bool]) -> Outcome[Any]:
@@ -338,11 +345,17 @@ class WorkflowRuntime:
         state = empty_state(run_id)
         feed = self.storage.subscribe(run_id)
         try:
-            async for record in feed:
-                refuse_newer(events := decode_events(run_id, [record]))
-                state = fold(events, state)
-                if until(state) and state.length >= await self._length(run_id):
-                    return self._driver.outcome(state, self.flows.get(state.facts.flow))
+            async with asyncio.timeout(None) as patience:
+                if await self.storage.head(run_id) is None:
+                    patience.reschedule(asyncio.get_running_loop().time() + APPEARS_S)
+                async for record in feed:
+                    patience.reschedule(None)
+                    refuse_newer(events := decode_events(run_id, [record]))
+                    state = fold(events, state)
+                    if until(state) and state.length >= await self._length(run_id):
+                        return self._driver.outcome(state, self.flows.get(state.facts.flow))
+        except TimeoutError:
+            pass
         finally:
             if isinstance(feed, AsyncGenerator):
                 await feed.aclose()

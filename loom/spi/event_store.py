@@ -46,6 +46,7 @@ class IndexRow:
     wake_at: int | None
     gates: str
     attributes: str
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,7 @@ class WritableDatabase(Database):
     def __init__(self, settings: SqliteSettings, raw: sqlite3.Connection, guard: WalGuard) -> None:
         super().__init__(settings, raw)
         self._guard = guard
+        self._file = _identity(settings.path)
 
     def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what *work* returns once its transaction is durable; *work* may run again after a busy lock."""
@@ -85,6 +86,7 @@ class WritableDatabase(Database):
     def _transact(self, work: Callable[[], T]) -> T:
         raw = self._raw
         with self._guard.alone():
+            self._refuse_another_file()
             try:
                 raw.execute("BEGIN IMMEDIATE")
                 result = work()
@@ -96,9 +98,25 @@ class WritableDatabase(Database):
                 self._guard.committed(raw)
         return result
 
+    def _refuse_another_file(self) -> None:
+        # SQLite goes on writing into a file that was deleted, and lays its log over one that was put in its place.
+        if _identity(self._settings.path) != self._file:
+            hint = (
+                "Put the file back, or start again with the one that is there; what was committed is in the old file."
+            )
+            raise StoreUnavailable("the database was moved, deleted or replaced", store=self.url, hint=hint)
+
     def close(self) -> None:
         super().close()
         self._guard.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def open_writer(settings: SqliteSettings) -> WritableDatabase:
@@ -183,6 +201,9 @@ def _refuse_impossible(settings: SqliteSettings) -> None:
     if settings.path.is_dir():
         hint = "Name a file in it, such as loom.db."
         raise StoreCorrupt("the path is a directory, not a database", store=settings.url, hint=hint)
+    if settings.path.exists() and not settings.path.is_file():
+        hint = "Name an ordinary file, such as .loom/loom.db."
+        raise StoreCorrupt("the path is no file", store=settings.url, hint=hint)
     if sqlite3.sqlite_version_info < SQLITE_OLDEST:
         message = f"SQLite {sqlite3.sqlite_version} is too old"
         raise StoreUnavailable(message, store=settings.url, hint="Use a Python built with SQLite 3.35 or later.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
@@ -25,11 +26,16 @@ class Session:
 
     def __init__(self, settings: SqliteSettings) -> None:
         self._settings = settings
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._process = asyncio.get_running_loop(), os.getpid()
         self._writer = _Opening(partial(SqliteThread.start, partial(open_writer, settings), writing.write))
         self._reader = _Opening(partial(SqliteThread.start, partial(open_reader, settings), reading.read))
         self._end: AsyncGenerator[None] | None = None
         self._closed = False
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether another process opened it, of which this one is a fork: it must be left alone, not closed."""
+        return self._process != os.getpid()
 
     @property
     def serves_running_loop(self) -> bool:

@@ -75,6 +75,7 @@ class SqliteStorage:
         self._poll_s = poll_s
         self._wakes = Wakes()
         self._session: Session | None = None
+        self._inherited: list[Session] = []
 
     @property
     def url(self) -> str:
@@ -173,6 +174,11 @@ class SqliteStorage:
 
     def _current(self) -> Session:
         """The session of the running loop."""
+        if self._session is not None and self._session.is_inherited:
+            self._inherited.append(
+                self._session
+            )  # closing it would let go of locks, or wait for a thread of the parent's
+            self._session = None
         if self._session is None or not self._session.serves_running_loop:
             if self._session is not None:
                 self._session.abandon()
