@@ -60,7 +60,7 @@ class Writer:
         self._events += events
         self._bytes += size
         self._ready[journal] = None
-        if self._task is None and self._timer is None:
+        if (self._task is None or self._task.done()) and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.kick)
         if self._events >= BATCH_EVENTS:
             self.kick()
@@ -70,7 +70,7 @@ class Writer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._task is None and self._ready:
+        if (self._task is None or self._task.done()) and self._ready:  # it may have been cancelled before it began
             self._task = asyncio.get_running_loop().create_task(self._drain(), name="loom-writer")
 
     @property
@@ -117,6 +117,9 @@ class Writer:
             broken.__cause__ = error
             self._lose(taken, broken)
             return
+        except BaseException:  # the loop ends, and whoever waits must not wait for a writer that is gone
+            self._lose(taken, StoreUnavailable("the event loop ended during the write", store="writer"))
+            raise
         for (journal, item), result in zip(taken, results, strict=True):
             journal.written(item, result)
 
