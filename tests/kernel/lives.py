@@ -108,7 +108,8 @@ class Driver:
     async def go_on(self) -> Life:
         """Drive the execution to its end."""
         for _ in range(VERBS_MAX):
-            await asyncio.gather(*self._disturbing)
+            while self._disturbing:  # one that drives may bring about others
+                await asyncio.gather(*self._disturbing)
             assert self._way.interruptions or not await self._waiting(), "an answer waits, and nobody drives"
             state = await self.runtime.load_state(RUN)
             if state.status == "failed" and self._retries < self._way.retries:
