@@ -46,7 +46,6 @@ class IndexRow:
     wake_at: int | None
     gates: str
     attributes: str
-    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
