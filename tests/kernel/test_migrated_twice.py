@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 import loom
 from tests.kernel.running import RUN, payloads, runtime
 
