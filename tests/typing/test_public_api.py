@@ -94,7 +94,7 @@ async def scopes(ctx: loom.Context) -> None:
     assert_type(await ctx.map(total, [[1], [2]]), list[int])
     # The checker gives up on gather over overloaded calls; ctx.parallel above keeps the types.
     assert_type(await asyncio.gather(ctx.run(total, [1]), ctx.run(look_up, "a")), Any)
-    print(await ctx.run(total, [1]), str(await ctx.run(total, [2])))
+    assert_type(str(await ctx.run(total, [2])), str)
 
 
 async def verbs() -> None:
