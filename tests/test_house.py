@@ -38,7 +38,6 @@ IMPURE_KERNEL: Final = frozenset(
         "scopes",
         "steps",
         "threads",
-        "timers",
         "unwinding",
     }
 )

@@ -33,8 +33,8 @@ from loom.kernel.replay import Recorded, start_of
 from loom.kernel.requests import Requests
 from loom.kernel.scopes import ScopeSyscall, run_body
 from loom.kernel.surroundings import Surroundings
-from loom.kernel.timers import Timers
 from loom.kernel.unwinding import Unwinding
+from loom.spi.timers import Timers
 from loom.values import NotSerializable, RecordUnreadable
 from loom.values.failing import record_of
 
@@ -75,7 +75,7 @@ class Drive:
         self.live, self.unpaused = asyncio.Event(), asyncio.Event()
         self.unpaused.set()
         self.delivery = Delivery(self._on_still, self._is_busy)
-        self.flights, self.timers = Flights(self._landing_failed), Timers(self.around.clock)
+        self.flights, self.timers = Flights(self._landing_failed), Timers(self.around.clock, signal=DriveEnding)
         self.unwinding = Unwinding(self)
         self.requests = Requests(self, self.around.storage)
         recorded = None if setting.is_start else Recorded(journal.state, code_changed=not setting.same_code)

@@ -6,15 +6,17 @@ import asyncio
 import heapq
 from collections.abc import Callable
 
-from loom.kernel.calls import DriveEnding
 from loom.spi.clock import Clock
 
 
 class Timers:
-    """A heap of due times (ms since the epoch) with what to do then, in order of due time and of being added."""
+    """A heap of due times (ms since the epoch) with what to do then, in order of due time and of being added.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    What is fired may raise *signal*: then nothing more is fired, and nothing is said.
+    """
+
+    def __init__(self, clock: Clock, *, signal: type[BaseException]) -> None:
+        self._clock, self._signal = clock, signal
         self._heap: list[tuple[int, int, Callable[[], None], Callable[[], bool]]] = []
         self._count = 0
         self._task: asyncio.Task[None] | None = None
@@ -46,8 +48,8 @@ class Timers:
         self._task, self._armed = None, None
         try:
             self.fire_due()
-        except DriveEnding:
-            return  # the log could not be written, and the drive knows
+        except self._signal:
+            return
         self.arm()
 
     def fire_due(self) -> bool:
