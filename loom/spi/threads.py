@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -18,7 +19,11 @@ class DaemonThreads:
     """A pool of up to *limit* daemon threads, started as they are needed."""
 
     def __init__(self, limit: int = THREADS_MAX) -> None:
-        self._limit, self._jobs = limit, queue.SimpleQueue[_Job]()
+        self._limit = limit
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process, self._jobs = os.getpid(), queue.SimpleQueue[_Job]()
         self._lock, self._threads, self._idle = threading.Lock(), 0, 0
 
     def submit(self, fn: Callable[[], Any], context: contextvars.Context) -> asyncio.Future[Any]:
@@ -27,6 +32,8 @@ class DaemonThreads:
         Cancelling the future drops the result; the thread itself cannot be stopped.
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._process != os.getpid():
+            self._begin()  # a fork has none of its parent's threads
         with self._lock:
             start = self._idle == 0 and self._threads < self._limit
             self._threads += start

@@ -121,6 +121,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def open_writer(settings: SqliteSettings) -> WritableDatabase:
     """Open the database for writing; make or migrate it when it is not there or old."""
+    _refuse_impossible(settings)  # before a lock file is made beside it
     guard = WalGuard(settings.path, wal_safety(), checkpoint_bytes=settings.checkpoint_bytes)
     try:
         return WritableDatabase(settings, _patiently(settings, lambda: _writable(settings, guard)), guard)
