@@ -91,15 +91,6 @@ def same(recorded: str, present: str) -> bool:
     return recorded == present and readable(recorded)
 
 
-def locations(function: Callable[..., Any]) -> tuple[str, int]:
-    """Return the file and first line (decorators included) of *function*, for messages; ("?", 0) if it has none."""
-    try:
-        code = _unwrapped(function).__code__
-    except Unreadable:
-        return "?", 0
-    return code.co_filename, code.co_firstlineno
-
-
 def _unwrapped(function: Any) -> FunctionType:
     """Return the function that the author wrote, below declarations and wrappers."""
     for _ in range(100):  # there may be a circle

@@ -26,7 +26,7 @@ from loom.core.errors import LoomError
 from loom.core.json import Json
 from loom.core.missing import MISSING
 from loom.values import encoding, revival
-from loom.values.canonical import argument_digest, canonical, digest, dumps, loads
+from loom.values.canonical import alike, canonical, digest, dumps, loads
 from loom.values.payloads import InvalidPayload, Problem, check, parse, plain, schema
 from loom.values.places import Place, has_defaults, place_of
 from loom.values.shapes import Trouble
@@ -38,7 +38,7 @@ __all__ = [
     "NotSerializable",
     "Problem",
     "RecordUnreadable",
-    "argument_digest",
+    "alike",
     "canonical",
     "check",
     "codec_for",

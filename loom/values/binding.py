@@ -98,7 +98,7 @@ class Binding:
         if name not in self._defaults:
             return False
         try:
-            return bool(self.codecs[name].encode(self._defaults[name]) == encoded)
+            return values.alike(self.codecs[name].encode(self._defaults[name]), encoded)
         except values.NotSerializable:
             return False
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 import rfc8785
 
-from loom.core.json import Json, JsonObject
+from loom.core.json import Json
 
 _STORED: Final = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _SORTED: Final = _STORED | orjson.OPT_SORT_KEYS
@@ -59,18 +59,9 @@ def digest(json: Json) -> str:
     return base64.urlsafe_b64encode(short).rstrip(b"=").decode("ascii")
 
 
-def argument_digest(encoded: JsonObject, defaults: JsonObject) -> str:
-    """Return the digest of a call's arguments, those equal to their default left out (kernel 9.3).
-
-    Both are by parameter name, as `values.significant` returns them.
-    """
-    return digest(
-        {name: json for name, json in encoded.items() if name not in defaults or not _same(json, defaults[name])}
-    )
-
-
-def _same(json: Json, other: Json) -> bool:
-    return json == other and canonical(json) == canonical(other)  # == alone takes True for 1
+def alike(json: Json, other: Json) -> bool:
+    """Whether two values have one digest: `==` alone takes True for 1."""
+    return json == other and canonical(json) == canonical(other)
 
 
 def _with_integral_floats(json: Any) -> Any:

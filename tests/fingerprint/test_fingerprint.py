@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from loom.fingerprint import fingerprint, locations, readable, same
+from loom.fingerprint import fingerprint, readable, same
 
 FLOW: Final = '''
 from __future__ import annotations
@@ -481,13 +481,6 @@ def test_an_odd_escape_raises_no_second_warning(load: Load) -> None:
     write(str(module.__file__), CALL.format("'\\d'"))
 
     assert readable(fingerprint(module.refund))
-
-
-def test_a_function_is_located_with_its_decorators_and_without_source(load: Load) -> None:
-    module = load("import functools\n@functools.cache\n" + PRICE, file="<a>", readable=False)
-
-    assert locations(module.refund) == ("<a>", 2)
-    assert locations(len) == ("?", 0)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="type parameters are newer")
