@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from loom.core.retry import Retry
     from loom.core.state import ExecutionState
     from loom.core.step import Step, StepContext, step, tool
+    from loom.driving.runtime import WorkflowRuntime
     from loom.kernel.context import Context
-    from loom.kernel.runtime import WorkflowRuntime
     from loom.plugins.sqlite import sqlite_storage
     from loom.spi.memory import MemoryStorage
 
@@ -80,7 +80,7 @@ _HOMES = {
     "StepContext": "loom.core.step",
     "StepFailed": "loom.core.failures",
     "TypedFailure": "loom.core.failures",
-    "WorkflowRuntime": "loom.kernel.runtime",
+    "WorkflowRuntime": "loom.driving.runtime",
     "define_config": "loom.app.config",
     "fail": "loom.core.failures",
     "flow": "loom.core.flow",

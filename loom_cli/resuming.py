@@ -12,7 +12,7 @@ from loom.core.ids import ExecutionId
 from loom.core.missing import MISSING
 from loom.core.state import ExecutionState, empty_state
 from loom.core.views import OpenGate
-from loom.kernel.addressing import gate_meant
+from loom.driving.addressing import gate_meant
 from loom.kernel.codec import refuse_newer
 from loom.kernel.fold import fold
 from loom.values import InvalidPayload

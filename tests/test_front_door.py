@@ -60,7 +60,7 @@ import sys, threading, loom
 before = set(sys.modules)
 loom.flow, loom.step, loom.Retry
 heavy = {"aiosqlite", "sqlite3", "pydantic", "typer", "rich", "loom_cli"} & set(sys.modules)
-print(len(before & {"loom.kernel.runtime", "loom.plugins.sqlite"}), threading.active_count(), sorted(heavy))
+print(len(before & {"loom.driving.runtime", "loom.plugins.sqlite"}), threading.active_count(), sorted(heavy))
 """
 
 

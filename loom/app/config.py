@@ -14,8 +14,8 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
 from loom.core.middleware import Middleware
 from loom.core.step import Step
+from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 from loom.kernel.effects import EffectRuntime
-from loom.kernel.runtime import RuntimeOptions, WorkflowRuntime
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import Storage
 from loom.spi.memory import MemoryStorage

@@ -91,7 +91,7 @@ def _result_hint(app: LoomApp, state: ExecutionState, address: str | None) -> st
     from loom import values
     from loom.core.flow import resolved_hints
     from loom.core.missing import MISSING
-    from loom.kernel.addressing import doubt_meant
+    from loom.driving.addressing import doubt_meant
     from loom_cli.driving import steps_of
     from loom_cli.schemas import example, words
     from loom_cli.wording import step_id

@@ -17,8 +17,8 @@ from typing import Any, Final
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.outcome import Outcome
+from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import ReplayDivergence
-from loom.kernel.runtime import WorkflowRuntime
 from loom.lenses.folding import state_digest, states
 from loom.spi.clock import SeededEntropy, VirtualClock
 from loom.spi.event_store import Append, EventRecord, IndexRow

@@ -14,8 +14,8 @@ import loom
 from loom.core.errors import ExecutionTerminated
 from loom.core.ids import ExecutionId
 from loom.core.views import OpenGate, open_gates
+from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import AlreadyAnswered, DriveInterrupted, GateNotOpen
-from loom.kernel.runtime import WorkflowRuntime
 from loom.spi.clock import SeededEntropy
 from loom.spi.event_store import Append, EventRecord, IndexRow, Request, Storage
 from loom.spi.memory import MemoryStorage

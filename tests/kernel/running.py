@@ -7,7 +7,7 @@ from typing import Any
 
 import loom
 from loom.core.ids import ExecutionId, Incarnation
-from loom.kernel.runtime import WorkflowRuntime
+from loom.driving.runtime import WorkflowRuntime
 from loom.spi.event_store import Append, AppendResult, EventRecord, Storage
 from loom.spi.memory import MemoryStorage
 

@@ -80,7 +80,7 @@ def test_a_reading_command_imports_neither_pydantic_nor_rich(project: Project) -
         "rich",
         "textual",
         "jinja2",
-        "loom.kernel.runtime",
+        "loom.driving.runtime",
     }
 
 

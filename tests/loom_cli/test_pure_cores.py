@@ -19,7 +19,7 @@ from loom.core.outcome import outcome_of
 from loom.core.views import open_gates
 from loom.devtools.codegen import generate, scan
 from loom.devtools.projects import new_project
-from loom.kernel.addressing import doubt_meant, gate_meant
+from loom.driving.addressing import doubt_meant, gate_meant
 from loom.kernel.retrying import retried
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import event_json, fold_at

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from loom.kernel.runtime import WorkflowRuntime
+from loom.driving.runtime import WorkflowRuntime
 from loom.lenses.folding import fold_at, state_digest
 from loom.plugins.sqlite import SqliteStorage
 from loom_cli.exits import ExitCode

@@ -24,9 +24,9 @@ from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState, empty_state
 from loom.core.step import Step
-from loom.kernel.addressing import doubt_meant, gate_meant
+from loom.driving.addressing import doubt_meant, gate_meant
+from loom.driving.driver import Ask, Driver, Manner, manner
 from loom.kernel.codec import decode_events, refuse_newer
-from loom.kernel.driver import Ask, Driver, Manner, manner
 from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, LogCorrupt, SequenceConflict
 from loom.kernel.fold import RULES, fold
