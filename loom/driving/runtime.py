@@ -16,6 +16,7 @@ from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from loom import values
 from loom.core import facts as f
+from loom.core.collecting import collected_later
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import ExecutionTerminated, UnknownFlow
 from loom.core.flow import Flow
@@ -338,7 +339,8 @@ class WorkflowRuntime:
         if [event.sequence for event in events] != list(range(len(events))) or len(events) < head.length:
             why = f"the log should hold {head.length} events without a gap"
             raise LogCorrupt(execution_id=id, sequence=len(events), why=why)
-        return fold(events, empty_state(run_id)), head.incarnation
+        with collected_later():
+            return fold(events, empty_state(run_id)), head.incarnation
 
     async def _wait(self, id: str, until: Callable[[ExecutionState], bool]) -> Outcome[Any]:
         run_id = execution_id(id)

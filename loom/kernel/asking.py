@@ -105,7 +105,7 @@ class Asking:
         self.enter(first.branch)
         if first.outcome is None:
             follower = Call(first.branch, first.syscall, first.id, first.compared, ordinal=first.ordinal)
-            first.followers.append(follower)
+            first.followers += (follower,)
             return self._revived(first, await self._stand(follower))
         return self._revived(first, first.outcome)
 

@@ -96,16 +96,18 @@ class Branch:
 class Call:
     """One syscall of one branch. *future* is set while the body waits for its outcome; *compared* is what a replay compares."""
 
+    # What a replayed step never sets stands here once, not in each of a long log's calls.
+    _digest: str | None = None
+    start: Event | None = None
+    future: asyncio.Future[Event] | None = None
+    own = settled = False
+    context: contextvars.Context | None = None
+    outcome: Event | None = None
+    followers: tuple[Call, ...] = ()
+
     def __init__(self, branch: Branch, syscall: Syscall, id: str, compared: Any, *, ordinal: int | None = None) -> None:
         self.branch, self.syscall, self.id, self.compared = branch, syscall, id, compared
         self.ordinal = branch.next_ordinal() if ordinal is None else ordinal
-        self._digest: str | None = None
-        self.start: Event | None = None
-        self.future: asyncio.Future[Event] | None = None
-        self.own = self.settled = False
-        self.context: contextvars.Context | None = None
-        self.outcome: Event | None = None
-        self.followers: list[Call] = []
 
     @property
     def digest(self) -> str:

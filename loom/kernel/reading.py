@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from loom.core.collecting import collected_later
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.kernel.codec import decode_events
@@ -15,6 +16,7 @@ async def read_log(storage: EventStore, run_id: ExecutionId, *, length: int | No
     events: list[EventEnvelope[Any]] = []
     start = 0
     while (length is None or start < length) and (page := await storage.read(run_id, start=start)):
-        events += decode_events(run_id, page)
+        with collected_later():
+            events += decode_events(run_id, page)
         start = page[-1].sequence + 1
     return events

@@ -8,22 +8,26 @@ harm, under changed code (kernel rule 9). This file decides and touches nothing.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import orjson
 
 from loom.core.identity import scope_of
 from loom.core.json import JsonObject
-from loom.core.state import ExecutionState
+from loom.core.state import ExecutionState, Settled
 from loom.kernel.calls import Call, Event, recorded_side
 from loom.kernel.errors import ReplayDivergence
 
 
-class Record(NamedTuple):
-    """A recorded syscall: its start, and its outcome when there is one."""
+class Unsettled(NamedTuple):
+    """A recorded syscall without an outcome, shaped like one that is `Settled`."""
 
     start: Event
-    outcome: Event | None
+    outcome: None = None
+
+
+Record: TypeAlias = Settled | Unsettled
+"""A recorded syscall: its start, and its outcome when there is one."""
 
 
 class Recorded:
@@ -33,25 +37,16 @@ class Recorded:
         self._execution_id = state.execution_id
         self._code_changed, self._noted = code_changed, state.facts.noted
         self._places: dict[str, dict[int, Record]] = {}
-        self.outcomes: deque[Event] = deque()
-        self.cuts = set(state.cuts)
         self.differences: list[JsonObject] = []
-        for settled in reversed(list(state.settled)):
-            self._add(settled.start, settled.outcome)
-            self.outcomes.append(settled.outcome)
-        for start in state.open.values():
-            self._add(start, None)
+        settled = list(state.settled)[::-1]
+        records: list[Record] = [*settled, *map(Unsettled, state.open.values())]
+        for record in records:
+            payload = record.start.payload
+            self._places.setdefault(scope_of(payload.id), {})[payload.ordinal] = record
+        self.outcomes = deque(each.outcome for each in settled)
         if state.cuts:
             cuts = [cut.outcome for cut in state.cuts.values()]
             self.outcomes = deque(sorted([*self.outcomes, *cuts], key=lambda event: event.sequence))
-
-    def _add(self, start: Event, outcome: Event | None) -> None:
-        payload = start.payload
-        scope = scope_of(payload.id)
-        places = self._places.get(scope)
-        if places is None:
-            places = self._places[scope] = {}
-        places[payload.ordinal] = Record(start, outcome)
 
     def match(self, call: Call) -> Record | None:
         """Return and take out the record at the place of *call*, None when nothing was recorded there.
