@@ -77,17 +77,10 @@ class Asking:
             if not self._drive.is_failing(call.branch):  # else it is never begun, as in the run before
                 self.held.append(call)
             return None
-        call.start = record.start
-        is_scope = isinstance(call.syscall, ScopeSyscall)
-        outcome = record.outcome
-        if (
-            outcome is not None
-            and delivery.queue
-            and outcome is delivery.queue[0]
-            and not is_scope
-            and delivery.is_alone(call.branch)
-        ):
-            delivery.queue.popleft()
+        call.start, outcome, queue = record.start, record.outcome, delivery.queue
+        is_next = bool(queue) and outcome is queue[0] and not isinstance(call.syscall, ScopeSyscall)
+        if outcome is not None and is_next and delivery.is_alone(call.branch):
+            queue.popleft()
             call.settled, call.outcome, call.branch.at = True, outcome, outcome.at
             return outcome
         self._take_up(call, record)

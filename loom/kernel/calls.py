@@ -78,12 +78,6 @@ class Branch:
         self.counters[name] = count + 1
         return f"{self.prefix}{escape(name)}#{count}" if count else self.prefix + escape(name)
 
-    def next_ordinal(self) -> int:
-        """Return the place of the next syscall in this branch."""
-        ordinal = self.ordinal
-        self.ordinal = ordinal + 1
-        return ordinal
-
     def where(self) -> str:
         """Return the file and line of the author's code that this branch stands at."""
         try:
@@ -107,7 +101,9 @@ class Call:
 
     def __init__(self, branch: Branch, syscall: Syscall, id: str, compared: Any, *, ordinal: int | None = None) -> None:
         self.branch, self.syscall, self.id, self.compared = branch, syscall, id, compared
-        self.ordinal = branch.next_ordinal() if ordinal is None else ordinal
+        if ordinal is None:
+            ordinal, branch.ordinal = branch.ordinal, branch.ordinal + 1
+        self.ordinal = ordinal
 
     @property
     def digest(self) -> str:

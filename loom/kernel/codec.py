@@ -47,12 +47,13 @@ def decode_events(execution_id: ExecutionId, records: Iterable[EventRecord]) -> 
         LogCorrupt: a record is no JSON, or lacks what its type needs.
     """
     events: list[EventEnvelope[Any]] = []
-    add, loads, types, new = events.append, orjson.loads, EVENTS, EventEnvelope
+    add, loads, types, new = events.append, orjson.loads, EVENTS, tuple.__new__
     for sequence, type_, at, payload, metadata in records:
         row = types.get(type_)
         if row is not None and not metadata:
             try:
-                add(new(execution_id, sequence, type_, at, row.payload(**loads(payload)), NO_METADATA))
+                fact = row.payload(**loads(payload))
+                add(new(EventEnvelope, (execution_id, sequence, type_, at, fact, NO_METADATA)))
                 continue
             except (TypeError, ValueError):
                 pass  # looked at more closely below
@@ -89,11 +90,11 @@ def refuse_newer(events: Iterable[EventEnvelope[Any]]) -> None:
     Raises:
         LogNewerThanCode: a kernel type without a row, a payload of a newer version, or newer rules.
     """
-    for event in events:
+    for event in (event for event in events if isinstance(event.payload, (ExecutionStarted, dict))):
         if isinstance(event.payload, ExecutionStarted):
             newer = [name for name, version in event.payload.rules.items() if version > RULES.get(name, 0)]
             if newer:
                 raise LogNewerThanCode(execution_id=event.execution_id, what=f"newer rules of {', '.join(newer)}")
-        if isinstance(event.payload, dict):
+        else:
             version = event.metadata.get("v", 1)
             raise LogNewerThanCode(execution_id=event.execution_id, what=f"{event.type} version {version}")
