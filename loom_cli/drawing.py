@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from loom.core.state import TERMINAL
 from loom.core.views import OpenGate
 from loom.lenses.execution import CallView, ExecutionView
 from loom_cli.call_tree import draw_tree
@@ -35,7 +36,7 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int) -> None:
     status = Styled(view.status.replace("_", " "), STATUS_STYLES.get(view.status, ""))
     screen.line(Styled(view.id, "bold"), "  ", status)
     by = f" by {view.principal}" if view.principal else ""
-    took = f", ran {duration(view.at - view.started_at)}" if view.status in ("completed", "failed") else ""
+    took = f", ran {duration(view.at - view.started_at)}" if view.status in TERMINAL else ""
     drives = f", driven {view.drives} times" if view.drives > 1 else ""
     retried = f", retried {view.generation}x" if view.generation else ""
     started = f"{view.flow}, started {date_time(view.started_at)} ({_ago(view.started_at, now_ms)}){by}"

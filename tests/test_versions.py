@@ -14,7 +14,7 @@ from loom.spi import EventStore, ExecutionId, Head
 from tests import shapes
 
 PINS: Final[dict[str, dict[str, str]]] = {
-    "EVENT_SCHEMA_VERSION": {"1.0.0": "4WJuVpjfIlQ9LZEYr6grlg"},
+    "EVENT_SCHEMA_VERSION": {"1.0.0": "NWWDBT5R8J0ReEGNcExGMw"},
     "KERNEL_ABI": {"1.0.0": "0k47aqs0854vmNSLtFzgWA"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "Hec2UYhW3L3OerU-hLkr7Q"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},

@@ -15,7 +15,11 @@ Verdict: TypeAlias = Literal["done", "failed", "retry"]
 
 
 class ExecutionStarted(NamedTuple):
-    """An execution began. *seed* feeds every derived value; *rules* pins identity, delivery and derivation."""
+    """An execution began. *seed* feeds every derived value; *rules* pins identity, delivery and derivation.
+
+    *chain* is the id and incarnation of the first link of a chain, *link* this one's number, from 2 (kernel rule 11.2).
+    *parent* says who spawned it (`execution_id`, `policy`, `depth`), *due_at* when its deadline is, ms since the epoch.
+    """
 
     flow: str
     fingerprint: str
@@ -25,6 +29,10 @@ class ExecutionStarted(NamedTuple):
     input: Any = None
     defaulted: bool | None = None
     attributes: JsonObject | None = None
+    chain: list[Any] | None = None
+    link: int | None = None
+    parent: JsonObject | None = None
+    due_at: int | None = None
 
 
 class ExecutionSuspended(NamedTuple):
@@ -37,6 +45,72 @@ class ExecutionResumed(NamedTuple):
     """A driver took the run up again; *cut_off* says that the drive before did not end by parking."""
 
     cut_off: bool | None = None
+
+
+class ExecutionTakenOver(NamedTuple):
+    """A driver took the run from another that had stopped without parking: *driver*, whose lease was *found* so.
+
+    *token* is higher than that of every driver before; from here on each append of theirs is refused (kernel rule 7.2).
+    """
+
+    token: int
+    driver: str
+    found: Literal["lapsed", "gone", "released"]
+
+
+class ExecutionPaused(NamedTuple):
+    """A person stopped the run from going on; what others ask of it waits until it is unpaused."""
+
+    reason: str | None = None
+
+
+class ExecutionUnpaused(NamedTuple):
+    """The run may go on."""
+
+
+class ExecutionCancelRequested(NamedTuple):
+    """Somebody, a parent or the run's deadline (*cause*) wants it to end; the flow sees it as `loom.Cancelled`.
+
+    *due_at* is when its grace is over, ms since the epoch: what the flow still does then is cut off.
+    """
+
+    cause: Literal["request", "parent", "deadline"]
+    due_at: int
+    reason: str | None = None
+
+
+class ExecutionGraceEnded(NamedTuple):
+    """The grace of a cancelled run is over: even what is shielded is cut off."""
+
+
+class ExecutionCancelled(NamedTuple):
+    """The run ended because it was cancelled, after its clean-up."""
+
+    cause: Literal["request", "parent", "deadline", "force"]
+    reason: str | None = None
+
+
+class ExecutionContinued(NamedTuple):
+    """This link of a chain is closed; the run goes on as *next*, started with *input* (kernel rule 11.2)."""
+
+    next: str
+    input: Any = None
+
+
+class ExecutionDenied(NamedTuple):
+    """An authorizer refused *action* to *principal*; nothing else happened."""
+
+    action: str
+    reason: str
+    principal: str | None = None
+
+
+class OutcomeAttached(NamedTuple):
+    """What came of a decision was learned later: *value* belongs to the decision recorded at *start*."""
+
+    start: int
+    value: Any = None
+    note: str | None = None
 
 
 class ExecutionCompleted(NamedTuple):
@@ -193,8 +267,50 @@ class TimerFired(NamedTuple):
     start: int
 
 
+class MessageAwaited(NamedTuple):
+    """The run waits for the next message of *topic*, until *due_at* (ms since the epoch) where it has a timeout."""
+
+    id: str
+    ordinal: int
+    digest: str
+    topic: str
+    due_at: int | None = None
+    gen: int | None = None
+
+
+class MessageReceived(NamedTuple):
+    """The message with *number* in the lane was taken by the wait at *start*; *sent_at* is ms since the epoch."""
+
+    start: int
+    number: int
+    sent_at: int
+    message: Any = None
+
+
+class MessageTimedOut(NamedTuple):
+    """No message came in time."""
+
+    start: int
+
+
+class TopicHeld(NamedTuple):
+    """An operator holds the messages of *topic* back from the flow."""
+
+    topic: str
+    reason: str | None = None
+
+
+class TopicReleased(NamedTuple):
+    """The messages of *topic* are delivered again, in their order."""
+
+    topic: str
+
+
 class ScopeOpened(NamedTuple):
-    """Branches opened: *kind* is parallel or map, *branches* their number or names."""
+    """Branches may run side by side: *kind* says how the scope ends, *branches* is their number or names.
+
+    *due_at* is when the scope times out, ms since the epoch.
+    """
 
     id: str
     ordinal: int
@@ -202,6 +318,20 @@ class ScopeOpened(NamedTuple):
     kind: str
     branches: Any = None
     gen: int | None = None
+    due_at: int | None = None
+
+
+class ScopeClosed(NamedTuple):
+    """Enough branches of a scope had ended: *counted* names them, in order; the others were cut where they stood."""
+
+    start: int
+    counted: list[str]
+
+
+class ScopeTimedOut(NamedTuple):
+    """The time of a scope was over, and its branches were cut where they stood."""
+
+    start: int
 
 
 class ScopeCut(NamedTuple):
@@ -258,5 +388,7 @@ class RequestDropped(NamedTuple):
     reason: str
 
 
-Start: TypeAlias = "StepStarted | GateOpened | TimerSet | ScopeOpened | DecisionRecorded | StreamSettled | UserEvent"
+Start: TypeAlias = (
+    "StepStarted | GateOpened | TimerSet | MessageAwaited | ScopeOpened | DecisionRecorded | StreamSettled | UserEvent"
+)
 """Facts that a syscall writes when it is asked, comparable on replay."""

@@ -13,7 +13,18 @@ from loom.core.views import OpenGate, open_gates
 
 T = TypeVar("T")
 
-OutcomeStatus = Literal["running", "suspended", "in_doubt", "diverged", "completed", "failed", "accepted"]
+OutcomeStatus = Literal[
+    "running",
+    "suspended",
+    "in_doubt",
+    "diverged",
+    "paused",
+    "completed",
+    "failed",
+    "cancelled",
+    "continued",
+    "accepted",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

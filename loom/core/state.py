@@ -12,10 +12,21 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from rpds import HashTrieMap, List
 
 from loom.core.envelope import EventEnvelope
-from loom.core.ids import ExecutionId
+from loom.core.ids import ExecutionId, Incarnation
 
-Status: TypeAlias = Literal["new", "running", "suspended", "in_doubt", "diverged", "completed", "failed"]
-TERMINAL: Final[frozenset[str]] = frozenset({"completed", "failed"})
+Status: TypeAlias = Literal[
+    "new",
+    "running",
+    "suspended",
+    "in_doubt",
+    "diverged",
+    "paused",
+    "completed",
+    "failed",
+    "cancelled",
+    "continued",
+]
+TERMINAL: Final[frozenset[str]] = frozenset({"completed", "failed", "cancelled", "continued"})
 
 
 class Settled(NamedTuple):
@@ -29,7 +40,7 @@ class Attempts(NamedTuple):
     """How an open step stands.
 
     How many attempts failed so far, when the next may begin (ms since the epoch), whether one may be in flight, the
-    event that put it in doubt while it is, and the last failure.
+    event that put it in doubt while it is, the last failure, and how many drivers were lost while it was in flight.
     """
 
     failed: int = 0
@@ -37,13 +48,19 @@ class Attempts(NamedTuple):
     in_flight: bool = True
     doubt: EventEnvelope[Any] | None = None
     last: Mapping[str, Any] | None = None
+    crashes: int = 0
 
 
 UNTRIED: Final = Attempts()
 
 
 class RunFacts(NamedTuple):
-    """What changes rarely in a run. *result* and *failure* are as encoded; times are ms since the epoch."""
+    """What changes rarely in a run. *result* and *failure* are as encoded; times are ms since the epoch.
+
+    *chain* is the id and incarnation of the first link, None in a run that is its own first. *drives* is the fencing token of
+    the last driver, *recoveries* how many drivers in a row were lost. *cancel* and *grace_ended* are the events, *held* the
+    topics that an operator holds back, *outcomes* what was learned of decisions later.
+    """
 
     flow: str = ""
     version: str = "1"
@@ -64,6 +81,17 @@ class RunFacts(NamedTuple):
     difference: Mapping[str, Any] | None = None
     noted: Mapping[int, str] = {}
     """By the sequence of a start: the digest of other arguments that changed code asked it with, and that was noted."""
+    chain: tuple[ExecutionId, Incarnation] | None = None
+    link: int = 1
+    next: str | None = None
+    parent: Mapping[str, Any] | None = None
+    due_at: int | None = None
+    recoveries: int = 0
+    cancel: EventEnvelope[Any] | None = None
+    grace_ended: EventEnvelope[Any] | None = None
+    is_paused: bool = False
+    held: frozenset[str] = frozenset()
+    outcomes: tuple[EventEnvelope[Any], ...] = ()
 
 
 class ExecutionState(NamedTuple):
@@ -71,7 +99,7 @@ class ExecutionState(NamedTuple):
 
      *open* are the syscalls asked and not settled, by the sequence of their start; *settled* the others, newest
     outcome first; *attempts* what is known of open steps beyond their start; *gates* the open syscalls that wait
-    for a person (gates and effects in doubt); *cuts* the scopes that were cut, by the start of the scope.
+    for a person (gates and effects in doubt); *cuts* the scopes that were cut, closed or timed out, by their start.
     """
 
     execution_id: ExecutionId

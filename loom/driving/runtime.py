@@ -23,7 +23,7 @@ from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, execution_id
 from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
-from loom.core.state import ExecutionState, empty_state
+from loom.core.state import TERMINAL, ExecutionState, empty_state
 from loom.core.step import Step
 from loom.driving.addressing import doubt_meant, gate_meant
 from loom.driving.driver import Ask, Driver, Manner, manner
@@ -267,7 +267,7 @@ class WorkflowRuntime:
             ExecutionTerminated: it ended first; the error has its state and cause.
         """
         outcome = await self._wait(execution_id, lambda state: state.is_terminal or bool(state.gates))
-        if outcome.status in ("completed", "failed"):
+        if outcome.status in TERMINAL:
             cause = str(outcome.failure or "")
             raise ExecutionTerminated(execution_id=execution_id, status=outcome.status, cause=cause)
         return outcome

@@ -75,6 +75,7 @@ def _execution_started(s: ExecutionState, e: Event) -> ExecutionState:
     p: f.ExecutionStarted = e.payload
     principal = e.metadata.get("principal")
     known = {"rules": p.rules, "input": p.input, "defaulted": p.defaulted, "attributes": p.attributes or {}}
+    known |= {"chain": tuple(p.chain) if p.chain else None, "link": p.link or 1, "parent": p.parent, "due_at": p.due_at}
     facts = RunFacts(p.flow, p.version, p.fingerprint, p.seed, principal=principal, started_at=e.at, drives=1, **known)
     return s._replace(execution_id=e.execution_id, status="running", sequence=e.sequence, at=e.at, facts=facts)
 
@@ -85,7 +86,56 @@ def _execution_suspended(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _execution_resumed(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, "running", wake_at=None, difference=None, drives=s.facts.drives + 1)
+    recoveries = s.facts.recoveries if e.payload.cut_off else 0
+    return _facts(s, e, "running", wake_at=None, difference=None, drives=s.facts.drives + 1, recoveries=recoveries)
+
+
+def _execution_taken_over(s: ExecutionState, e: Event) -> ExecutionState:
+    if e.payload.found == "released":  # its driver stopped softly: nothing was lost
+        return _facts(s, e, s.status, drives=e.payload.token - 1)
+    attempts = s.attempts
+    for sequence, start in s.open.items():
+        known = attempts.get(sequence, UNTRIED)
+        if start.type == "STEP_STARTED" and known.in_flight and known.doubt is None:
+            attempts = attempts.insert(sequence, known._replace(crashes=known.crashes + 1))
+    changed = _facts(s, e, s.status, drives=e.payload.token - 1, recoveries=s.facts.recoveries + 1)
+    return changed._replace(attempts=attempts)
+
+
+def _execution_paused(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, "paused", wake_at=None, is_paused=True)
+
+
+def _execution_unpaused(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, "suspended", wake_at=e.at, is_paused=False)
+
+
+def _cancel_requested(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, s.status, cancel=e)
+
+
+def _grace_ended(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, s.status, grace_ended=e)
+
+
+def _execution_cancelled(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, "cancelled", wake_at=None)._replace(gates=HashTrieMap())
+
+
+def _execution_continued(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, "continued", wake_at=None, next=e.payload.next)._replace(gates=HashTrieMap())
+
+
+def _outcome_attached(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, s.status, outcomes=(*s.facts.outcomes, e))
+
+
+def _topic_held(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, s.status, held=s.facts.held | {e.payload.topic})
+
+
+def _topic_released(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, s.status, held=s.facts.held - {e.payload.topic})
 
 
 def _execution_completed(s: ExecutionState, e: Event) -> ExecutionState:
@@ -221,7 +271,16 @@ EVENTS: Final[dict[str, EventType]] = {
     for row in (
         EventType("EXECUTION_STARTED", f.ExecutionStarted, _execution_started),
         EventType("EXECUTION_SUSPENDED", f.ExecutionSuspended, _execution_suspended),
-        EventType("EXECUTION_RESUMED", f.ExecutionResumed, _execution_resumed),
+        EventType("EXECUTION_RESUMED", f.ExecutionResumed, _execution_resumed, acted_on=True),
+        EventType("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver, _execution_taken_over, acted_on=True),
+        EventType("EXECUTION_PAUSED", f.ExecutionPaused, _execution_paused),
+        EventType("EXECUTION_UNPAUSED", f.ExecutionUnpaused, _execution_unpaused),
+        EventType("EXECUTION_CANCEL_REQUESTED", f.ExecutionCancelRequested, _cancel_requested, acted_on=True),
+        EventType("EXECUTION_GRACE_ENDED", f.ExecutionGraceEnded, _grace_ended, acted_on=True),
+        EventType("EXECUTION_CANCELLED", f.ExecutionCancelled, _execution_cancelled),
+        EventType("EXECUTION_CONTINUED", f.ExecutionContinued, _execution_continued),
+        EventType("EXECUTION_DENIED", f.ExecutionDenied, _moved, after_end=True),
+        EventType("OUTCOME_ATTACHED", f.OutcomeAttached, _outcome_attached, after_end=True),
         EventType("EXECUTION_COMPLETED", f.ExecutionCompleted, _execution_completed),
         EventType("EXECUTION_FAILED", f.ExecutionFailed, _execution_failed),
         EventType("EXECUTION_RETRIED", f.ExecutionRetried, _execution_retried, after_end=True, acted_on=True),
@@ -239,7 +298,14 @@ EVENTS: Final[dict[str, EventType]] = {
         EventType("GATE_TIMED_OUT", f.GateTimedOut, _gate_settled, acted_on=True),
         EventType("TIMER_SET", f.TimerSet, _opened),
         EventType("TIMER_FIRED", f.TimerFired, _settled, acted_on=True),
+        EventType("MESSAGE_AWAITED", f.MessageAwaited, _opened),
+        EventType("MESSAGE_RECEIVED", f.MessageReceived, _settled, acted_on=True),
+        EventType("MESSAGE_TIMED_OUT", f.MessageTimedOut, _settled, acted_on=True),
+        EventType("TOPIC_HELD", f.TopicHeld, _topic_held),
+        EventType("TOPIC_RELEASED", f.TopicReleased, _topic_released),
         EventType("SCOPE_OPENED", f.ScopeOpened, _settled_at_once),
+        EventType("SCOPE_CLOSED", f.ScopeClosed, _scope_cut, acted_on=True),
+        EventType("SCOPE_TIMED_OUT", f.ScopeTimedOut, _scope_cut, acted_on=True),
         EventType("SCOPE_CUT", f.ScopeCut, _scope_cut, acted_on=True),
         EventType("DECISION_RECORDED", f.DecisionRecorded, _settled_at_once, acted_on=True),
         EventType("STREAM_SETTLED", f.StreamSettled, _settled_at_once, acted_on=True),

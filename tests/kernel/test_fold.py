@@ -114,6 +114,42 @@ ROWS: list[tuple[str, Sequence[tuple[str, Any]], tuple[str, Any], dict[str, Any]
     ("failed", [STARTED, GATE], ("EXECUTION_FAILED", f.ExecutionFailed(FAILURE)), {"status": "failed", "gates": []}),
     ("migrated", [STARTED], ("EXECUTION_MIGRATED", f.ExecutionMigrated("a", "b", [])), {}),
     ("diverged", [STARTED], ("EXECUTION_DIVERGED", f.ExecutionDiverged({"x": 1})), {"status": "diverged"}),
+    ("taken over", [STARTED, STEP], ("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver(2, "there", "lapsed")), {}),
+    ("paused", [STARTED], ("EXECUTION_PAUSED", f.ExecutionPaused()), {"status": "paused"}),
+    ("unpaused", [STARTED], ("EXECUTION_UNPAUSED", f.ExecutionUnpaused()), {"status": "suspended"}),
+    ("to be cancelled", [STARTED], ("EXECUTION_CANCEL_REQUESTED", f.ExecutionCancelRequested("request", 9)), {}),
+    ("grace ended", [STARTED], ("EXECUTION_GRACE_ENDED", f.ExecutionGraceEnded()), {}),
+    (
+        "cancelled",
+        [STARTED, GATE],
+        ("EXECUTION_CANCELLED", f.ExecutionCancelled("request")),
+        {"status": "cancelled", "gates": []},
+    ),
+    ("continued", [STARTED], ("EXECUTION_CONTINUED", f.ExecutionContinued("run-1~2", 1)), {"status": "continued"}),
+    ("denied", [STARTED], ("EXECUTION_DENIED", f.ExecutionDenied("send", "not yours", "eve")), {}),
+    (
+        "attached",
+        [STARTED, ("DECISION_RECORDED", f.DecisionRecorded("d", 0, "d", 1))],
+        ("OUTCOME_ATTACHED", f.OutcomeAttached(1, 0.8)),
+        {},
+    ),
+    ("message awaited", [STARTED], ("MESSAGE_AWAITED", f.MessageAwaited("m", 0, "d", "m")), {"open": [1]}),
+    (
+        "message received",
+        [STARTED, ("MESSAGE_AWAITED", f.MessageAwaited("m", 0, "d", "m"))],
+        ("MESSAGE_RECEIVED", f.MessageReceived(1, 1, 900, "hi")),
+        {"open": [], "settled": [(1, 2)]},
+    ),
+    (
+        "no message in time",
+        [STARTED, ("MESSAGE_AWAITED", f.MessageAwaited("m", 0, "d", "m"))],
+        ("MESSAGE_TIMED_OUT", f.MessageTimedOut(1)),
+        {"open": [], "settled": [(1, 2)]},
+    ),
+    ("held", [STARTED], ("TOPIC_HELD", f.TopicHeld("m")), {}),
+    ("released", [STARTED], ("TOPIC_RELEASED", f.TopicReleased("m")), {}),
+    ("closed", [STARTED, SCOPE, INSIDE], ("SCOPE_CLOSED", f.ScopeClosed(1, ["1"])), {"gates": [], "cuts": [1]}),
+    ("scope timed out", [STARTED, SCOPE, INSIDE], ("SCOPE_TIMED_OUT", f.ScopeTimedOut(1)), {"gates": [], "cuts": [1]}),
     ("dropped", [STARTED], ("REQUEST_DROPPED", f.RequestDropped("answer", "k", "late")), {}),
     (
         "retried",
@@ -150,8 +186,32 @@ def test_every_type_of_the_table_has_a_row_here() -> None:
     assert {fact[0] for _, _, fact, _ in ROWS} - {"user.made"} == set(EVENTS)
 
 
-def test_only_a_retry_may_follow_the_end() -> None:
-    assert [row.name for row in EVENTS.values() if row.after_end] == ["EXECUTION_RETRIED"]
+def test_only_these_may_follow_the_end() -> None:
+    after_end = {row.name for row in EVENTS.values() if row.after_end}
+
+    assert after_end == {"EXECUTION_RETRIED", "EXECUTION_DENIED", "OUTCOME_ATTACHED"}
+
+
+@pytest.mark.parametrize(("found", "crashes"), [("lapsed", 1), ("gone", 1), ("released", 0)])
+def test_a_lost_driver_is_counted_against_the_steps_in_flight(found: Any, crashes: int) -> None:
+    state = state_after(STARTED, STEP, GATE, ("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver(2, "there", found)))
+
+    assert state.facts.recoveries == crashes
+    assert {start: known.crashes for start, known in state.attempts.items()} == ({1: 1} if crashes else {})
+
+
+def test_a_run_that_is_taken_over_has_the_token_that_the_takeover_names() -> None:
+    took = ("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver(2, "there", "gone"))
+    state = state_after(STARTED, took, ("EXECUTION_RESUMED", f.ExecutionResumed(cut_off=True)))
+
+    assert (state.facts.drives, state.facts.recoveries) == (2, 1)
+
+
+def test_a_drive_that_parked_ends_the_count_of_lost_drivers() -> None:
+    took = ("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver(2, "there", "gone"))
+    went_on = ("EXECUTION_RESUMED", f.ExecutionResumed())
+
+    assert state_after(STARTED, took, ("EXECUTION_SUSPENDED", f.ExecutionSuspended()), went_on).facts.recoveries == 0
 
 
 @pytest.mark.parametrize("type_", ["SOMETHING_NEW", "STEP_COMPLETED2", ""])
