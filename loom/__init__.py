@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from loom.core.middleware import EffectContext
     from loom.core.outcome import Outcome
     from loom.core.retry import Retry
+    from loom.core.schedule import CatchUp, Schedule, schedule
     from loom.core.state import ExecutionState
     from loom.core.step import Step, StepContext, step, tool
     from loom.driving.runtime import WorkflowRuntime
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from loom.spi.memory import MemoryStorage
 
 __all__ = [
+    "CatchUp",
     "Choice",
     "Context",
     "DecisionFailed",
@@ -48,6 +50,7 @@ __all__ = [
     "MemoryStorage",
     "Outcome",
     "Retry",
+    "Schedule",
     "Step",
     "StepContext",
     "StepFailed",
@@ -56,12 +59,14 @@ __all__ = [
     "define_config",
     "fail",
     "flow",
+    "schedule",
     "sqlite_storage",
     "step",
     "tool",
 ]
 
 _HOMES = {
+    "CatchUp": "loom.core.schedule",
     "Choice": "loom.core.choice",
     "Context": "loom.kernel.context",
     "DecisionFailed": "loom.core.failures",
@@ -76,6 +81,7 @@ _HOMES = {
     "MemoryStorage": "loom.spi.memory",
     "Outcome": "loom.core.outcome",
     "Retry": "loom.core.retry",
+    "Schedule": "loom.core.schedule",
     "Step": "loom.core.step",
     "StepContext": "loom.core.step",
     "StepFailed": "loom.core.failures",
@@ -84,6 +90,7 @@ _HOMES = {
     "define_config": "loom.app.config",
     "fail": "loom.core.failures",
     "flow": "loom.core.flow",
+    "schedule": "loom.core.schedule",
     "sqlite_storage": "loom.plugins.sqlite",
     "step": "loom.core.step",
     "tool": "loom.core.step",

@@ -72,7 +72,17 @@ DISCOVERY_METHODS: Final = frozenset({"glob", "iterdir", "rglob"})
 FILE_METHODS: Final = frozenset({"read_bytes", "read_text", "write_bytes", "write_text"})
 
 KERNEL_LIBRARIES: Final = frozenset(
-    {"annotated_types", "loom", "orjson", "pydantic", "pydantic_core", "rfc8785", "rpds", "typing_extensions"}
+    {
+        "annotated_types",
+        "cronsim",
+        "loom",
+        "orjson",
+        "pydantic",
+        "pydantic_core",
+        "rfc8785",
+        "rpds",
+        "typing_extensions",
+    }
 )
 """What core, spi, kernel and rings may import beside the standard library (without its driver, sqlite3)."""
 

@@ -8,6 +8,7 @@ import pytest
 import loom
 
 GOLDEN = [
+    "CatchUp",
     "Choice",
     "Context",
     "DecisionFailed",
@@ -22,6 +23,7 @@ GOLDEN = [
     "MemoryStorage",
     "Outcome",
     "Retry",
+    "Schedule",
     "Step",
     "StepContext",
     "StepFailed",
@@ -30,6 +32,7 @@ GOLDEN = [
     "define_config",
     "fail",
     "flow",
+    "schedule",
     "sqlite_storage",
     "step",
     "tool",

@@ -48,6 +48,9 @@ KINDS: Final[Mapping[str, Kind]] = {
 KINDS_HERE: Final = tuple(kind for kind in KINDS if kind in loom.__all__)
 """The kinds whose decorator this version of Loom has."""
 
+_TYPES: Final[Mapping[str, str]] = {"Flow": "Flow[..., Any]", "Step": "Step[..., Any]", "Schedule": "Schedule"}
+"""The classes that Loom has, as they are written in an annotation."""
+
 _HEAD: Final = '''\
 """What the convention folders declare, as static imports: add to the folders, then run `loom gen`."""
 
@@ -158,7 +161,7 @@ def _imports(declared: Iterable[Declaration], names: Mapping[Declaration, str]) 
 
 def _constant(constant: str, declared: Iterable[Declaration], names: Mapping[Declaration, str]) -> str:
     kind = next(row for row in KINDS.values() if row.constant == constant)
-    hint = f"Final[tuple[loom.{kind.declared}[..., Any], ...]]" if kind.declared in {"Flow", "Step"} else "Final"
+    hint = f"Final[tuple[loom.{_TYPES[kind.declared]}, ...]]" if kind.declared in _TYPES else "Final"
     lines = [f"    {names[each]},\n" for each in declared if KINDS[each.kind].constant == constant]
     return f"{constant}: {hint} = (\n{''.join(lines)})\n" if lines else f"{constant}: {hint} = ()\n"
 

@@ -106,8 +106,12 @@ class _Module:
                 return None
 
     def _assigned(self, name: str, call: ast.Call) -> Declaration | None:
+        use = self.use(call)
+        if use is not None and use.kind == "schedule":  # no decorator: the id comes first
+            options = {"id": call.args[0]} if call.args else use.options
+            return self._declared(_Use(use.kind, options), name, name, call)
         wrapped = call.args[0].id if call.args and isinstance(call.args[0], ast.Name) else name
-        return self._declared(self.use(call), name, wrapped, call)
+        return self._declared(use, name, wrapped, call)
 
     def _declared(self, use: _Use | None, name: str, wrapped: str, node: Function | ast.Call) -> Declaration | None:
         if use is None:
@@ -143,6 +147,15 @@ class _Module:
             if isinstance(node, Function) and node not in top and any(map(self.use, node.decorator_list)):
                 yield node
 
+    def nameless_schedules(self) -> Iterator[ast.Call]:
+        """Yield the schedules that no name at the top level stands for."""
+        named = {id(each.value) for each in self.tree.body if isinstance(each, ast.Assign | ast.AnnAssign)}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and id(node) not in named:
+                use = self.use(node)
+                if use is not None and use.kind == "schedule":
+                    yield node
+
 
 def declarations_in(path: str, source: bytes, kinds: Collection[str]) -> Scan:
     """Return what the module at *path* declares with the decorators of `loom` named in *kinds*.
@@ -155,6 +168,10 @@ def declarations_in(path: str, source: bytes, kinds: Collection[str]) -> Scan:
     told = [
         f"{path}:{node.lineno}: {node.name} is not at the top level of its module; it is not listed"
         for node in module.hidden()
+    ]
+    told += [
+        f"{path}:{node.lineno}: a schedule is not assigned to a name at the top level of its module; it is not listed"
+        for node in module.nameless_schedules()
     ]
     told += [
         f"{each.place}: the id of {each.name} is not spelt out, so the manifest is without it"

@@ -32,6 +32,13 @@ def scanned(**files: str) -> Scan:
     return scan({f"{name.replace('__', '/')}.py": text.encode() for name, text in files.items()})
 
 
+def declaring(kind: str, name: str) -> str:
+    """Return a module that declares *name*, in the way of its kind."""
+    if kind == "schedule":
+        return f"import loom\nfrom flows.a import my_flow\n\n{name} = loom.schedule('{name}', '@daily', my_flow)\n"
+    return f"import loom\n\n@loom.{kind}\ndef {name}(): ...\n"
+
+
 def rows(text: str) -> list[tuple[str, str | None, str]]:
     return [(each.kind, each.id, each.name) for each in scanned(flows__a=text).declared]
 
@@ -129,7 +136,7 @@ def test_a_module_that_cannot_be_named_is_told() -> None:
 def test_one_file_in_each_of_the_seven_folders_is_listed_once_loom_has_its_kind() -> None:
     kinds = {kind: f"{row.constant.lower()}/a.py" for kind, row in KINDS.items() if kind not in {"step", "tool"}}
     kinds["tool"] = "tools/a.py"
-    files = {path: f"import loom\n\n@loom.{kind}\ndef my_{kind}(): ...\n".encode() for kind, path in kinds.items()}
+    files = {path: declaring(kind, f"my_{kind}").encode() for kind, path in kinds.items()}
 
     generated = generate(scan(files, kinds=KINDS).declared, kinds=KINDS)
 
@@ -137,9 +144,9 @@ def test_one_file_in_each_of_the_seven_folders_is_listed_once_loom_has_its_kind(
     assert [kind for kind in kinds if f"    my_{kind},\n)\n" not in generated] == []
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"flow", "step", "tool"}))
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"flow", "step", "tool", "schedule"}))
 def test_a_kind_that_loom_lacks_is_told_and_one_that_it_has_is_listed(kind: str) -> None:
-    files = {f"{KINDS[kind].constant.lower()}/a.py": f"import loom\n\n@loom.{kind}\ndef mine(): ...\n".encode()}
+    files = {f"{KINDS[kind].constant.lower()}/a.py": declaring(kind, "mine").encode()}
 
     lacking = scan(files, kinds=("flow",))
     having = scan(files, kinds=("flow", kind))
@@ -147,6 +154,34 @@ def test_a_kind_that_loom_lacks_is_told_and_one_that_it_has_is_listed(kind: str)
     assert lacking.declared == ()
     assert lacking.warnings == (f"{next(iter(files))}:4: this version of Loom has no @loom.{kind}; mine is not listed",)
     assert f"{KINDS[kind].constant}: Final = (\n    mine,\n)\n" in generate(having.declared, kinds=("flow", kind))
+
+
+@pytest.mark.proves("AUT-15")
+@pytest.mark.parametrize(
+    ("call", "id"),
+    [
+        ("loom.schedule('nightly', '@daily', f)", "nightly"),
+        ("loom.schedule(id='nightly', cron='@daily', flow=f)", "nightly"),
+        ("loom.schedule(ID, '@daily', f)", "named"),
+        ("loom.schedule(f'{ID}-1', '@daily', f)", None),
+    ],
+)
+def test_a_schedule_is_listed_by_its_id_which_comes_first(call: str, id: str | None) -> None:
+    found = scanned(schedules__a=f"import loom\nID = 'named'\nn = {call}\n")
+
+    assert [(each.kind, each.id, each.name) for each in found.declared] == [("schedule", id, "n")]
+    assert "SCHEDULES: Final[tuple[loom.Schedule, ...]] = (\n    n,\n)\n" in generate(found.declared)
+    assert bool(found.warnings) is (id is None)
+
+
+@pytest.mark.parametrize("text", ["ALL = [{}]", "{}", "def make():\n    return {}", "register({})"])
+def test_a_schedule_without_a_name_is_told(text: str) -> None:
+    call = "loom.schedule('nightly', '@daily', f)"
+    found = scanned(schedules__a=f"import loom\n{text.format(call)}\n")
+
+    assert found.declared == ()
+    [told] = found.warnings
+    assert "a schedule is not assigned to a name at the top level of its module; it is not listed" in told
 
 
 # What is refused

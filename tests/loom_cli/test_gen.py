@@ -129,7 +129,7 @@ def test_a_flow_that_has_gone_but_is_listed_leads_to_gen(project: Path) -> None:
 def test_a_hand_edit_is_kept_and_shown_until_it_is_forced(project: Path) -> None:
     generated = project / "loom_gen.py"
     original = generated.read_bytes()
-    edited = original.replace(b"    hello,\n)\n\nSTEPS", b"    hello,  # mine\n)\n\nSTEPS")
+    edited = original.replace(b"    hello,\n)\n\nSCHEDULES", b"    hello,  # mine\n)\n\nSCHEDULES")
     generated.write_bytes(edited)
 
     done = loom("gen", folder=project)
