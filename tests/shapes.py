@@ -16,7 +16,7 @@ from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
 from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
-from loom.spi import clock, event_store
+from loom.spi import clock, event_store, schedule_store
 
 RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
@@ -52,6 +52,13 @@ def event_store_spi(interfaces: list[Any] = STORE_INTERFACES) -> JsonObject:
 def clock_spi(interfaces: list[Any] = CLOCK_INTERFACES) -> JsonObject:
     """Return the shape of what time and chance come from."""
     return {each.__name__: interface(each) for each in interfaces}
+
+
+def schedule_store_spi() -> JsonObject:
+    """Return the shape of what keeps the record of schedules."""
+    records = {each.__name__: record(each) for each in (spi.ScheduleCursor, spi.ScheduleEntry)}
+    reasons = list(typing.get_args(spi.SkipReason))
+    return {"ScheduleStore": interface(spi.ScheduleStore), "records": records, "SkipReason": reasons}
 
 
 def interface(kind: type) -> JsonObject:
@@ -117,6 +124,7 @@ VERSIONS: Final = {
     "KERNEL_ABI": Version(context, kernel_abi),
     "EVENT_STORE_SPI_VERSION": Version(event_store, event_store_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
+    "SCHEDULE_STORE_SPI_VERSION": Version(schedule_store, schedule_store_spi),
 }
 """By the name of the constant."""
 

@@ -44,10 +44,18 @@ if TYPE_CHECKING:
     )
     from loom.spi.feed import ReadPage, Wakes, follow
     from loom.spi.memory import MemoryStorage
+    from loom.spi.schedule_store import (
+        SCHEDULE_STORE_SPI_VERSION,
+        ScheduleCursor,
+        ScheduleEntry,
+        ScheduleStore,
+        SkipReason,
+    )
 
 __all__ = [
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
+    "SCHEDULE_STORE_SPI_VERSION",
     "Append",
     "AppendResult",
     "Appended",
@@ -71,7 +79,11 @@ __all__ = [
     "RequestKind",
     "RequestLane",
     "RequestTaken",
+    "ScheduleCursor",
+    "ScheduleEntry",
+    "ScheduleStore",
     "SeededEntropy",
+    "SkipReason",
     "Storage",
     "StoreCorrupt",
     "StoreError",
@@ -88,6 +100,7 @@ __all__ = [
 _HOMES = {
     "CLOCK_SPI_VERSION": "loom.spi.clock",
     "EVENT_STORE_SPI_VERSION": "loom.spi.event_store",
+    "SCHEDULE_STORE_SPI_VERSION": "loom.spi.schedule_store",
     "Append": "loom.spi.event_store",
     "AppendResult": "loom.spi.event_store",
     "Appended": "loom.spi.event_store",
@@ -111,7 +124,11 @@ _HOMES = {
     "RequestKind": "loom.spi.event_store",
     "RequestLane": "loom.spi.event_store",
     "RequestTaken": "loom.spi.event_store",
+    "ScheduleCursor": "loom.spi.schedule_store",
+    "ScheduleEntry": "loom.spi.schedule_store",
+    "ScheduleStore": "loom.spi.schedule_store",
     "SeededEntropy": "loom.spi.clock",
+    "SkipReason": "loom.spi.schedule_store",
     "Storage": "loom.spi.event_store",
     "StoreCorrupt": "loom.spi.errors",
     "StoreError": "loom.spi.errors",

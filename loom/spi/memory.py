@@ -26,6 +26,7 @@ from loom.spi.event_store import (
     RequestTaken,
 )
 from loom.spi.feed import Wakes, follow
+from loom.spi.schedule_memory import MemorySchedules
 
 
 @dataclass(slots=True)
@@ -43,10 +44,11 @@ class _Log:
         return [request for request in self.requests if request.number not in self.consumed]
 
 
-class MemoryStorage:
-    """A `Storage` that forgets everything with the object. Closing it keeps what it holds."""
+class MemoryStorage(MemorySchedules):
+    """A `Storage` that forgets everything with the object; it is a `ScheduleStore`, too. Closing it keeps what it holds."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._logs: dict[ExecutionId, _Log] = {}
         self._incarnations = itertools.count(1)
         self._wakes = Wakes()

@@ -16,6 +16,7 @@ from loom.plugins.sqlite import store_location, wal_safety
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
 from loom.spi.errors import StoreNotFound
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
+from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
 from loom_cli.app_location import app_reference, store_file
 from loom_cli.cli import Cli
 from loom_cli.errors import AppNotFound
@@ -71,6 +72,7 @@ def contracts() -> Report:
         "kernel_abi": KERNEL_ABI,
         "event_schema": EVENT_SCHEMA_VERSION,
         "event_store_spi": EVENT_STORE_SPI_VERSION,
+        "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
         "sqlite_schema": SCHEMA_VERSION,
     }
 

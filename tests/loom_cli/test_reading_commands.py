@@ -380,13 +380,16 @@ def test_gates_draws_each_with_its_age_its_due_time_and_its_command(run: Run) ->
 def test_doctor_prints_the_versions_of_the_contracts(run: Run) -> None:
     from loom.kernel.context import KERNEL_ABI
     from loom.kernel.fold import EVENT_SCHEMA_VERSION
+    from loom.plugins.sqlite.schema import SCHEMA_VERSION
     from loom.spi.event_store import EVENT_STORE_SPI_VERSION
+    from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
 
     assert run("doctor", "--versions", "--json").json == {
         "kernel_abi": KERNEL_ABI,
         "event_schema": EVENT_SCHEMA_VERSION,
         "event_store_spi": EVENT_STORE_SPI_VERSION,
-        "sqlite_schema": 1,
+        "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
+        "sqlite_schema": SCHEMA_VERSION,
     }
 
 

@@ -5,15 +5,24 @@ import asyncio
 import pytest
 
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
+from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.storage import StorageConformance
 from loom.spi.event_store import Storage
 from loom.spi.memory import MemoryStorage
+from loom.spi.schedule_store import ScheduleStore
 
 
 @pytest.mark.proves("STO-01", "KER-19")
 class TestMemoryStorage(StorageConformance):
     @pytest.fixture
     def store(self) -> Storage:
+        return MemoryStorage()
+
+
+@pytest.mark.proves("RNG-21")
+class TestMemorySchedules(ScheduleStoreConformance):
+    @pytest.fixture
+    def store(self) -> ScheduleStore:
         return MemoryStorage()
 
 

@@ -20,6 +20,7 @@ from loom.plugins.sqlite import reading
 from loom.plugins.sqlite.connection import SqliteSettings, refuse_write
 from loom.plugins.sqlite.deciding import Insert, Inserted
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
+from loom.plugins.sqlite.schedules import SqliteSchedules
 from loom.plugins.sqlite.session import Session
 from loom.spi.event_store import (
     Append,
@@ -39,8 +40,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteStorage:
-    """A `Storage` in one SQLite file, in WAL mode and synced at every commit.
+class SqliteStorage(SqliteSchedules):
+    """A `Storage` in one SQLite file, in WAL mode and synced at every commit; it is a `ScheduleStore`, too.
 
     The file and its directory are made by the first write, with the permissions that the umask gives; with
     *readonly* nothing is made or changed, and a missing file is `StoreNotFound`. Another process's lock is
@@ -171,6 +172,13 @@ class SqliteStorage:
         reader = await self._current().reader()
         result: T = await reader.ask(lambda raw: work(raw, *args, **kwargs), gather=True)
         return result
+
+    async def _transact(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        refuse_write(self._settings)
+        writer = await self._current().writer()
+        return await writer.run(lambda database: database.run(work, *args, **kwargs))
 
     def _current(self) -> Session:
         """The session of the running loop."""

@@ -12,6 +12,7 @@ from loom.plugins.sqlite import SqliteStorage, schema
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, Appended, EventRecord
 
+PRESENT = schema.SCHEMA_VERSION
 STEPS = 10_000
 STEP_BYTES_MAX = 280
 
@@ -46,24 +47,43 @@ async def test_an_upgrade_that_fails_never_happened(tmp_path: Path, upgrade: Pat
 
     with pytest.raises(StoreUnavailable, match="extra"):
         await SqliteStorage(path).open()
-    assert _rows(path, "PRAGMA user_version") == [(1,)]
+    assert _rows(path, "PRAGMA user_version") == [(PRESENT,)]
     assert _rows(path, "SELECT name FROM sqlite_master WHERE name = 'extra'") == []
 
     _write(upgrade, "CREATE TABLE extra (x);\n")
     store = SqliteStorage(path)
     assert await payloads(store, REFUND) == [b"1"]
     await store.close()
-    assert _rows(path, "PRAGMA user_version") == [(2,)]
+    assert _rows(path, "PRAGMA user_version") == [(PRESENT + 1,)]
 
 
 async def test_a_reader_does_not_upgrade(tmp_path: Path, upgrade: Path) -> None:
     _write(upgrade, "CREATE TABLE extra (x);\n")
     store = SqliteStorage(tmp_path / "loom.db", readonly=True)
 
-    with pytest.raises(StoreUnavailable, match="reading needs 2"):
+    with pytest.raises(StoreUnavailable, match=f"reading needs {PRESENT + 1}"):
         await store.head(REFUND)
 
-    assert _rows(tmp_path / "loom.db", "PRAGMA user_version") == [(1,)]
+    assert _rows(tmp_path / "loom.db", "PRAGMA user_version") == [(PRESENT,)]
+    await store.close()
+
+
+@pytest.mark.parametrize("version", range(1, PRESENT))
+async def test_a_store_of_an_earlier_version_is_brought_to_the_present_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    path, earlier = tmp_path / "loom.db", schema.migrations()[:version]
+    with monkeypatch.context() as past:
+        past.setattr(schema, "SCHEMA_VERSION", version)
+        past.setattr(schema, "migrations", lambda: earlier)
+        await _made(path)
+
+    store = SqliteStorage(path)
+    await store.open()
+
+    assert await payloads(store, REFUND) == [b"1"]
+    assert await store.schedule_cursor("daily") is None
+    assert _rows(path, "PRAGMA user_version") == [(PRESENT,)]
     await store.close()
 
 
@@ -95,17 +115,22 @@ async def test_a_listing_uses_an_index(tmp_path: Path, order: str) -> None:
 
 @pytest.fixture
 async def upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a store of version 1, then give the file of a second migration to be written."""
-    store = SqliteStorage(tmp_path / "loom.db")
-    await appended(store, first(REFUND, b"1"))
-    await store.close()
+    """Make a store of the present version, then give the file of a further migration to be written."""
+    await _made(tmp_path / "loom.db")
     folder = tmp_path / "migrations"
     folder.mkdir()
-    [(_, present)] = schema.migrations()
-    (folder / present.name).write_text(present.read_text())
+    for _, file in schema.migrations():
+        (folder / file.name).write_text(file.read_text())
     monkeypatch.setattr(schema, "_FOLDER", folder)
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
-    return folder / "0002_extra.sql"
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", PRESENT + 1)
+    return folder / f"{PRESENT + 1:04}_extra.sql"
+
+
+async def _made(path: Path) -> None:
+    """Make a store with one log in it."""
+    store = SqliteStorage(path)
+    await appended(store, first(REFUND, b"1"))
+    await store.close()
 
 
 async def _record_steps(store: SqliteStorage, runs: int) -> None:
