@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loom.app.config import LoomApp, define_config
+    from loom.coordination.live_query import watch
     from loom.core.choice import Choice
     from loom.core.envelope import EventEnvelope
     from loom.core.errors import LoomError
@@ -63,6 +64,7 @@ __all__ = [
     "sqlite_storage",
     "step",
     "tool",
+    "watch",
 ]
 
 _HOMES = {
@@ -94,6 +96,7 @@ _HOMES = {
     "sqlite_storage": "loom.plugins.sqlite",
     "step": "loom.core.step",
     "tool": "loom.core.step",
+    "watch": "loom.coordination.live_query",
 }
 
 

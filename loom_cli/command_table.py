@@ -32,6 +32,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("ps", "loom_cli.commands.ps", "List executions, the newest first"),
         Row("show", "loom_cli.commands.show", "Say where an execution stands and what it waits for"),
         Row("logs", "loom_cli.commands.logs", "Print the events of an execution, or follow them"),
+        Row("watch", "loom_cli.commands.watch", "Watch a run go on until it has ended"),
         Row("gates", "loom_cli.commands.gates", "List what waits for a person, and how to answer it"),
         Row("doctor", "loom_cli.commands.doctor", "Say what this installation, its store and its app are"),
     ),

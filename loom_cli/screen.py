@@ -117,6 +117,18 @@ class Screen:
             interactive=out_is_terminal and _is_terminal(sys.stdin),
         )
 
+    def of_results(self) -> Screen:
+        """Return a screen whose messages are results as well: for a command that shows what happens."""
+        return Screen(
+            self.out,
+            self.out,
+            width=self.width,
+            terminal=self.terminal,
+            colour=self.colour,
+            colour_err=self.colour,
+            unicode=self.unicode,
+        )
+
     # -- results -------------------------------------------------------------------------------------------------
 
     def line(self, *parts: Cell) -> None:

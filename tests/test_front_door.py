@@ -36,6 +36,7 @@ GOLDEN = [
     "sqlite_storage",
     "step",
     "tool",
+    "watch",
 ]
 """What an app may import. A name leaves this list only with a new major version."""
 
