@@ -33,7 +33,8 @@ app = command_app()
 Event = EventEnvelope[Any]
 
 _WIDTH_WITH_TIME: Final = 60
-_TYPE_WIDTH: Final = max(map(len, EVENTS))
+_TYPE_WIDTH: Final = 19
+"""The column of types: the few longer ones push their own line and no other."""
 
 
 @app.command()
@@ -147,7 +148,7 @@ class _Listing:
             self._day = today
             screen.line(Styled(f"       {today}", "dim"))
         about = f"  {line.about}" if line.about else ""
-        left = screen.width - len(f"{event.sequence:>5}  {at}") - _TYPE_WIDTH - len(about) - 2
+        left = screen.width - len(f"{event.sequence:>5}  {at}") - max(_TYPE_WIDTH, len(event.type)) - len(about) - 2
         shown = "" if line.value is None else screen.brief(readable(line.value), 10**6)
         says = ", ".join(word for word in (line.says, shown) if word)
         screen.line(
