@@ -22,8 +22,8 @@ def payload_json(payload: Any) -> Any:
     """Return the JSON object of a fact; fields that are None are left out."""
     if not hasattr(payload, "_fields"):
         return payload
-    whole = dict(zip(payload._fields, payload, strict=True))
-    return {name: value for name, value in whole.items() if value is not None} if None in payload else whole
+    named = zip(payload._fields, payload, strict=True)
+    return {name: value for name, value in named if value is not None} if None in payload else dict(named)
 
 
 def encode_event(event: EventEnvelope[Any]) -> EventRecord:

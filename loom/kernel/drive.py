@@ -135,12 +135,11 @@ class Drive:
         """Have *outcome* committed for *call* once *due_at* has come."""
         self.timers.add(due_at, lambda: self.delivery.put(outcome()), lambda: self.wants(call))
 
-    async def before_effect(self, *, everything: bool, reads: bool) -> None:
-        """Wait for what must be on disk before an effect may leave (kernel rule 3)."""
+    def before_effect(self, *, everything: bool, reads: bool) -> int:
+        """Return the length of the log that must be on disk before an effect may leave, 0: nothing (kernel rule 3)."""
         if everything:
-            await self.journal.barrier()
-        elif not reads and not self.around.write_behind and (upto := self.journal.unwritten_outcome):
-            await self.journal.barrier(upto)
+            return self.state.length
+        return 0 if reads or self.around.write_behind else self.journal.unwritten_outcome
 
     def stream(self, call_id: str, chunk: Any) -> None:
         """Pass a piece of a stream to who listens."""

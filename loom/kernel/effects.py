@@ -35,19 +35,21 @@ class EffectRuntime:
         named = [getattr(m, "__qualname__", type(m).__qualname__) for m in self.middleware]
         return ["retry", *named]
 
-    async def invoke(
+    def invoke(
         self, step: Step[Any, Any], context: StepContext | None, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
-        """Run one attempt and return what the function returns. *context* is None only where nothing looks at it.
+    ) -> Awaitable[Any]:
+        """Return what runs one attempt and gives what the function returns.
 
-        Raises:
+        *context* is None only where nothing looks at it.
+
+        Raises, when awaited:
             StepTimedOut: it took longer than the step allows; a thread has ended by then all the same.
         """
-        call = partial(self._call, step, context, args)
-        work = self._through(step, context, kwargs, call) if context is not None and self.middleware else call(kwargs)
-        if step.timeout is None:
-            return await work
-        return await _bounded(work, step.timeout)
+        if context is not None and self.middleware:
+            work = self._through(step, context, kwargs, partial(self._call, step, context, args))
+        else:
+            work = self._call(step, context, args, kwargs)
+        return work if step.timeout is None else _bounded(work, step.timeout)
 
     def _through(
         self, step: Step[Any, Any], context: StepContext, kwargs: dict[str, Any], call: Next
@@ -58,14 +60,15 @@ class EffectRuntime:
             chain = partial(_link, middleware, about, chain)
         return chain(kwargs)
 
-    async def _call(
+    def _call(
         self, step: Step[Any, Any], context: StepContext | None, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    ) -> Awaitable[Any]:
         if step.takes_context:
             args = [context, *args]
         if step.is_async:
-            return await step.fn(*args, **kwargs)
-        return await self._in_thread(partial(step.fn, *args, **kwargs))
+            work: Awaitable[Any] = step.fn(*args, **kwargs)
+            return work
+        return self._in_thread(partial(step.fn, *args, **kwargs))
 
     async def _in_thread(self, fn: Callable[[], Any]) -> Any:
         running = self._threads.submit(fn, contextvars.copy_context())

@@ -197,8 +197,9 @@ class Journal:
         return event
 
     def _event(self, type_: str, payload: Any, metadata: Mapping[str, Any]) -> Event:
-        at = max(self._clock.now_ms(), self.state.at)
-        return EventEnvelope(self.state.execution_id, self.state.length, type_, at, payload, metadata)
+        state, at = self.state, self._clock.now_ms()
+        at = at if at > state.at else state.at
+        return EventEnvelope(state.execution_id, state.sequence + 1, type_, at, payload, metadata)
 
     async def barrier(self, length: int | None = None) -> None:
         """Return once the first *length* events (all committed so far) are on disk.
@@ -270,7 +271,7 @@ class Journal:
             return
         self.incarnation = result.incarnation
         self.durable = result.length
-        events = [event for _, event in self._taken]
+        events = [event for _, event in self._taken] if self._listeners else []
         if self._park_taken is not None:
             event, self.state, future = self._park_taken
             self._park_taken = None

@@ -37,7 +37,8 @@ class DecisionSyscall:
         """A decision is on the log whole or not at all."""
 
     async def _choose(self, drive: Drive) -> JsonObject:
-        await drive.before_effect(everything=False, reads=False)
+        if upto := drive.before_effect(everything=False, reads=False):
+            await drive.journal.barrier(upto)
         given = () if self.raw is None else (values.decode(self.candidates),)
         chosen = self.chooser(*given)
         if inspect.isawaitable(chosen):
@@ -82,7 +83,8 @@ class StreamSyscall:
         """A stream is on the log whole or not at all."""
 
     async def _pass_on(self, call: Call, drive: Drive) -> list[Any]:
-        await drive.before_effect(everything=False, reads=False)
+        if upto := drive.before_effect(everything=False, reads=False):
+            await drive.journal.barrier(upto)
         chunks: list[Any] = []
         async for chunk in self.source:
             encoded = values.encode(chunk)

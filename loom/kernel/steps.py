@@ -83,7 +83,8 @@ class StepSyscall:
 
     async def _attempt(self, call: Call, drive: Drive, attempt: int) -> Any:
         step = self.step
-        await drive.before_effect(everything=not step.idempotent, reads=step.reads)
+        if upto := drive.before_effect(everything=not step.idempotent, reads=step.reads):
+            await drive.journal.barrier(upto)
         needs_context = step.takes_context or drive.effects.middleware
         context = self._context(call, drive, attempt) if needs_context else None
         args, kwargs = self.binding.decode(self.args)
