@@ -197,8 +197,8 @@ class Journal:
         return event
 
     def _event(self, type_: str, payload: Any, metadata: Mapping[str, Any]) -> Event:
-        state, at = self.state, self._clock.now_ms()
-        at = at if at > state.at else state.at
+        state = self.state
+        at = max(self._clock.now_ms(), state.at)
         return EventEnvelope(state.execution_id, state.sequence + 1, type_, at, payload, metadata)
 
     async def barrier(self, length: int | None = None) -> None:
