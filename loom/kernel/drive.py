@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import traceback
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from loom.kernel.frontier import reach
 from loom.kernel.journal import Journal, tell
 from loom.kernel.replay import Recorded, start_of
 from loom.kernel.requests import Requests
-from loom.kernel.scopes import ScopeSyscall, run_body
+from loom.kernel.scopes import ScopeSyscall, is_signal, run_body
 from loom.kernel.surroundings import Surroundings
 from loom.kernel.unwinding import Unwinding
 from loom.spi.timers import Timers
@@ -303,8 +304,9 @@ class Drive:
             self.live.set()
 
     def _body_done(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled():
-            task.exception()
+        error = None if task.cancelled() else task.exception()
+        if error is not None and is_signal(error):
+            traceback.clear_frames(error.__traceback__)  # they hold the drive, which only the collector would free
         self.delivery.leave(self._root)
 
     async def _attend(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import loom
 from loom.core.errors import SuspensionSwallowed
+from loom.kernel.drive import Drive
 from tests.kernel.running import RUN, kinds, runtime
 
 pytestmark = pytest.mark.usefixtures("asyncio_is_quiet")
@@ -307,3 +309,23 @@ async def ends_by_itself(ctx: loom.Context, turns: int) -> None:
 async def test_a_branch_that_ended_by_itself_has_swallowed_nothing() -> None:
     for turns in range(60, 75):
         await runtime(ends_by_itself).start(ends_by_itself, turns, id=RUN)
+
+
+@loom.flow
+async def waits(ctx: loom.Context) -> Any:
+    return await ctx.suspend("gate")
+
+
+async def test_a_parked_run_is_gone_from_memory_without_the_collector() -> None:
+    def drives() -> int:
+        return sum(type(each) is Drive for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = drives()
+        await runtime(waits).start(waits, id=RUN)
+
+        assert drives() == before
+    finally:
+        gc.enable()
