@@ -16,7 +16,7 @@ from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
 from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
-from loom.spi import clock, event_store, schedule_store
+from loom.spi import clock, event_store, host, schedule_store
 
 RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
@@ -24,6 +24,7 @@ RECORDS: Final = [
 ]
 STORE_INTERFACES: Final = [spi.EventStore, spi.RequestLane, spi.ExecutionIndex, spi.EventFeed, spi.Storage]
 CLOCK_INTERFACES: Final = [spi.Clock, spi.Entropy]
+HOST_INTERFACES: Final = [spi.Host]
 
 
 def event_schema(events: Mapping[str, EventType] = EVENTS) -> JsonObject:
@@ -52,6 +53,11 @@ def event_store_spi(interfaces: list[Any] = STORE_INTERFACES) -> JsonObject:
 def clock_spi(interfaces: list[Any] = CLOCK_INTERFACES) -> JsonObject:
     """Return the shape of what time and chance come from."""
     return {each.__name__: interface(each) for each in interfaces}
+
+
+def host_spi() -> JsonObject:
+    """Return the shape of what knows the processes of a machine."""
+    return {each.__name__: interface(each) for each in HOST_INTERFACES}
 
 
 def schedule_store_spi() -> JsonObject:
@@ -124,6 +130,7 @@ VERSIONS: Final = {
     "KERNEL_ABI": Version(context, kernel_abi),
     "EVENT_STORE_SPI_VERSION": Version(event_store, event_store_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
+    "HOST_SPI_VERSION": Version(host, host_spi),
     "SCHEDULE_STORE_SPI_VERSION": Version(schedule_store, schedule_store_spi),
 }
 """By the name of the constant."""

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Storage,
     )
     from loom.spi.feed import ReadPage, Wakes, follow
+    from loom.spi.host import HOST_SPI_VERSION, Host, SystemHost, VirtualHost
     from loom.spi.memory import MemoryStorage
     from loom.spi.schedule_store import (
         SCHEDULE_STORE_SPI_VERSION,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
+    "HOST_SPI_VERSION",
     "SCHEDULE_STORE_SPI_VERSION",
     "Append",
     "AppendResult",
@@ -70,6 +72,7 @@ __all__ = [
     "ExecutionQuery",
     "ExecutionRow",
     "Head",
+    "Host",
     "Incarnation",
     "IndexRow",
     "LaneNotEmpty",
@@ -92,7 +95,9 @@ __all__ = [
     "StoreUnavailable",
     "SystemClock",
     "SystemEntropy",
+    "SystemHost",
     "VirtualClock",
+    "VirtualHost",
     "Wakes",
     "follow",
 ]
@@ -114,7 +119,9 @@ _HOMES = {
     "ExecutionIndex": "loom.spi.event_store",
     "ExecutionQuery": "loom.spi.event_store",
     "ExecutionRow": "loom.spi.event_store",
+    "HOST_SPI_VERSION": "loom.spi.host",
     "Head": "loom.spi.event_store",
+    "Host": "loom.spi.host",
     "Incarnation": "loom.core.ids",
     "IndexRow": "loom.spi.event_store",
     "LaneNotEmpty": "loom.spi.event_store",
@@ -137,7 +144,9 @@ _HOMES = {
     "StoreUnavailable": "loom.spi.errors",
     "SystemClock": "loom.spi.clock",
     "SystemEntropy": "loom.spi.clock",
+    "SystemHost": "loom.spi.host",
     "VirtualClock": "loom.spi.clock",
+    "VirtualHost": "loom.spi.host",
     "Wakes": "loom.spi.feed",
     "follow": "loom.spi.feed",
 }

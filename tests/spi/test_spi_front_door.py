@@ -13,6 +13,7 @@ from loom import spi
 GOLDEN = [
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
+    "HOST_SPI_VERSION",
     "SCHEDULE_STORE_SPI_VERSION",
     "Append",
     "AppendResult",
@@ -28,6 +29,7 @@ GOLDEN = [
     "ExecutionQuery",
     "ExecutionRow",
     "Head",
+    "Host",
     "Incarnation",
     "IndexRow",
     "LaneNotEmpty",
@@ -50,7 +52,9 @@ GOLDEN = [
     "StoreUnavailable",
     "SystemClock",
     "SystemEntropy",
+    "SystemHost",
     "VirtualClock",
+    "VirtualHost",
     "Wakes",
     "follow",
 ]
