@@ -69,12 +69,18 @@ def schedule_store_spi() -> JsonObject:
 
 def interface(kind: type) -> JsonObject:
     """Return the public members of *kind*: each with the ways it may be called, a property with its type."""
-    members = {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+    members = members_of(kind)
     return {
         name: property_type(member) if isinstance(member, property) else all_ways(member)
         for name, member in members.items()
         if isinstance(member, property) or inspect.isfunction(member)
     }
+
+
+def members_of(kind: type) -> JsonObject:
+    """Return the public members of *kind* by name, with those of the parts that the kernel makes a context of."""
+    parts = [part for part in reversed(kind.__mro__) if part is kind or part.__module__.startswith("loom.kernel")]
+    return {name: member for part in parts for name, member in vars(part).items() if not name.startswith("_")}
 
 
 def property_type(member: property) -> str:

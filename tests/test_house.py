@@ -21,12 +21,14 @@ KERNEL_ROOMS: Final = ("loom/core", "loom/spi", "loom/kernel", "loom/rings")
 IMPURE_KERNEL: Final = frozenset(
     {
         "asking",
+        "branching",
         "calls",
         "context",
         "delivery",
         "drive",
         "reading",
         "effects",
+        "entering",
         "flights",
         "frontier",
         "gates",

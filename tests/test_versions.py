@@ -101,7 +101,7 @@ def test_another_table_of_events_is_another_shape(changed: Any) -> None:
 
 def like(kind: type, **changed: Any) -> type:
     """Return a class with the public members of *kind*, some *changed*; None leaves one out."""
-    members = {name: member for name, member in vars(kind).items() if not name.startswith("_")} | changed
+    members = shapes.members_of(kind) | changed
     return type(kind.__name__, (), {name: member for name, member in members.items() if member is not None})
 
 

@@ -7,14 +7,11 @@ the flow stops the drive, since its place would be left to chance.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 import uuid as uuid_module
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from loom import values
 from loom.core.derived import derived_uuid, fraction
@@ -24,13 +21,13 @@ from loom.core.ids import label as check_label
 from loom.core.inline import inline_step
 from loom.core.missing import MISSING
 from loom.core.step import Step
-from loom.fingerprint.places import place_of_frame
-from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Syscall
-from loom.kernel.errors import ForeignTask, StepIdReused
+from loom.kernel.branching import Branching
+from loom.kernel.calls import Branch, Call, DriveEnding
+from loom.kernel.entering import syscall
+from loom.kernel.errors import StepIdReused
 from loom.kernel.fold import USER_PREFIX
 from loom.kernel.gates import GateSyscall, TimerSyscall
 from loom.kernel.records import DecisionSyscall, EmitSyscall, StreamSyscall
-from loom.kernel.scopes import ScopeSyscall
 from loom.kernel.steps import StepSyscall
 from loom.values.binding import Binding, binding_of, binding_of_function
 
@@ -40,17 +37,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-T1 = TypeVar("T1")
-T2 = TypeVar("T2")
-T3 = TypeVar("T3")
-T4 = TypeVar("T4")
 
 KERNEL_ABI: Final = "1.0.0"
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-Body: TypeAlias = Callable[["Context"], Awaitable[T]]
-"""A branch of `parallel`: an async function of the context."""
 
 
 class SuspendOptions(TypedDict, total=False):
@@ -61,26 +49,12 @@ class SuspendOptions(TypedDict, total=False):
     key: str | None
 
 
-def _syscall(function: F) -> F:
-    """Let a body that swallows the signal for ever stand still at last, where its syscalls raise otherwise."""
-
-    @wraps(function)
-    def called(self: Context, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(self, *args, **kwargs)
-        except (DriveEnding, BranchCut):
-            if self._drive.unwinding.is_exhausted:
-                return self._drive.unwinding.never()
-            raise
-
-    return called  # type: ignore[return-value]  # it takes and returns what *function* does
-
-
-class Context:
+class Context(Branching):
     """The syscalls of one drive. Any branch of the flow uses the same object; the branch is found by the task."""
 
     def __init__(self, drive: Drive, tools: Mapping[str, Step[Any, Any]], log: logging.LoggerAdapter[Any]) -> None:
-        self._drive, self._tools = drive, tools
+        super().__init__(drive)
+        self._tools = tools
         self.log = log
         """A logger that is silent while the flow replays."""
 
@@ -99,7 +73,7 @@ class Context:
     ) -> Coroutine[Any, Any, R]: ...
     @overload
     def run(self, label: str, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
-    @_syscall
+    @syscall
     def run(self, step: Step[Any, Any] | str, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Run a step once, durably, and return its recorded result: `await ctx.run(fetch, order)`.
 
@@ -121,7 +95,7 @@ class Context:
             return self._step(branch, inline, binding_of(args[0]), (args[1:], kwargs))
         return self._step(branch, inline, binding_of_function(args[0]), (args[1:], kwargs))
 
-    @_syscall
+    @syscall
     def execute(
         self, tool_id: str, arguments: Mapping[str, Any] | None = None, /, *, id: str | None = None
     ) -> Coroutine[Any, Any, Any]:
@@ -176,84 +150,12 @@ class Context:
             self._stop(StepIdReused(step_id=text, first=f"{step_id}{encoded_first}", second=f"{step.id}{encoded}"))
         return text
 
+    def _stop(self, error: StepIdReused) -> None:
+        self._drive.stop(error)
+        raise DriveEnding
+
     async def _again(self, first: Call) -> Any:
         return await self._drive.asking.served_again(first)
-
-    # -- branches ------------------------------------------------------------------------------------------------
-
-    @overload
-    def parallel(self, a: Body[T1], b: Body[T2], /, *, name: str = ...) -> Coroutine[Any, Any, tuple[T1, T2]]: ...
-    @overload
-    def parallel(
-        self, a: Body[T1], b: Body[T2], c: Body[T3], /, *, name: str = ...
-    ) -> Coroutine[Any, Any, tuple[T1, T2, T3]]: ...
-    @overload
-    def parallel(
-        self, a: Body[T1], b: Body[T2], c: Body[T3], d: Body[T4], /, *, name: str = ...
-    ) -> Coroutine[Any, Any, tuple[T1, T2, T3, T4]]: ...
-    @overload
-    def parallel(self, *branches: Body[T], name: str = ...) -> Coroutine[Any, Any, tuple[T, ...]]: ...
-    @overload
-    def parallel(self, branches: Mapping[str, Body[T]], /, *, name: str = ...) -> Coroutine[Any, Any, dict[str, T]]: ...
-    @_syscall
-    def parallel(self, *branches: Any, name: str = "parallel") -> Coroutine[Any, Any, Any]:
-        """Run branches side by side, each an `async def branch(ctx)`, and return their results in the order given.
-
-        A mapping names the branches (`checks/risk/...` in identities) and returns a dict. When a branch fails, the
-        others end the step they are in and are cut; the first failure is raised.
-        """
-        branch = self._enter("parallel")
-        named = len(branches) == 1 and isinstance(branches[0], Mapping)
-        names = list(branches[0]) if named else [str(i) for i in range(len(branches))]
-        functions = list(branches[0].values()) if named else list(branches)
-        for function in functions:
-            if not callable(function):
-                raise TypeError(f"ctx.parallel takes async functions of a context, not {type(function).__name__}")
-        bodies = [partial(function, self) for function in functions]
-        shape = partial(_named, names) if named else tuple
-        return self._scope(branch, ScopeSyscall("parallel", names, bodies, limit=None, shape=shape), name)
-
-    @overload
-    def map(
-        self, fn: Step[[T], R], items: Iterable[T], /, *, limit: int | None = ..., name: str = ...
-    ) -> Coroutine[Any, Any, list[R]]: ...
-    @overload
-    def map(
-        self,
-        fn: Callable[[Context, T], Awaitable[R]],
-        items: Iterable[T],
-        /,
-        *,
-        limit: int | None = ...,
-        name: str = ...,
-    ) -> Coroutine[Any, Any, list[R]]: ...
-    @_syscall
-    def map(
-        self, fn: Any, items: Iterable[Any], /, *, limit: int | None = None, name: str = "map"
-    ) -> Coroutine[Any, Any, list[Any]]:
-        """Run a step, or an `async def branch(ctx, item)`, for each item, a branch an item, at most *limit* at once.
-
-        Returns the results in the order of the items.
-        """
-        branch = self._enter("map")
-        if isinstance(items, (set, frozenset)):
-            raise TypeError("ctx.map takes items in an order; sort the set first")
-        if limit is not None and limit < 1:
-            raise ValueError(f"limit={limit}: at least one branch at once")
-        if isinstance(fn, Step):
-            bodies = [partial(self.run, fn, item) for item in items]
-        else:
-            bodies = [partial(fn, self, item) for item in items]
-        names = [str(i) for i in range(len(bodies))]
-        return self._scope(branch, ScopeSyscall("map", names, bodies, limit=limit), name)
-
-    def _scope(self, branch: Branch, syscall: ScopeSyscall, name: str) -> Coroutine[Any, Any, Any]:
-        check_label("scope", name)
-        if syscall.kind == "parallel":
-            for branch_name in syscall.names:
-                check_label("branch", branch_name)
-        compared = syscall.asked()
-        return self._drive.asking.outcome(self._call(branch, syscall, branch.mint(name), compared))
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
@@ -263,7 +165,7 @@ class Context:
     def suspend(
         self, label: str, *, expects: Any = ..., **options: Unpack[SuspendOptions]
     ) -> Coroutine[Any, Any, Any]: ...
-    @_syscall
+    @syscall
     def suspend(
         self, label: str, *, expects: Any = MISSING, **options: Unpack[SuspendOptions]
     ) -> Coroutine[Any, Any, Any]:
@@ -285,14 +187,14 @@ class Context:
         gate = GateSyscall(label, show=show, expects=expects, timeout_ms=timeout_ms, key=key)
         return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), gate.asked()))
 
-    @_syscall
+    @syscall
     def sleep(self, duration: timedelta | float, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
         """Sleep durably for *duration* (a timedelta, or seconds), across restarts, from when it was first asked."""
         branch = self._enter("sleep")
         given = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
         return self._timer(branch, TimerSyscall(delay_ms=_milliseconds(given)), name)
 
-    @_syscall
+    @syscall
     def sleep_until(self, when: datetime, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
         """Sleep durably until *when*, an aware datetime; a time that has passed is due at once."""
         branch = self._enter("sleep_until")
@@ -306,7 +208,7 @@ class Context:
 
     # -- records -------------------------------------------------------------------------------------------------
 
-    @_syscall
+    @syscall
     def decide(
         self, name: str, chooser: Callable[..., Any], candidates: Any = None, /, *, policy: Any = None
     ) -> Coroutine[Any, Any, Any]:
@@ -325,7 +227,7 @@ class Context:
         decision = DecisionSyscall(chooser, given, encoded, policy)
         return self._drive.asking.outcome(self._call(branch, decision, branch.mint(name), encoded))
 
-    @_syscall
+    @syscall
     def emit(self, type: str, data: Any = None, /) -> Coroutine[Any, Any, None]:
         """Append a domain event of your own type, once; it stands in the log as `user.<type>`."""
         branch = self._enter("emit")
@@ -334,7 +236,7 @@ class Context:
         call = self._call(branch, EmitSyscall(USER_PREFIX + type, encoded), branch.mint(type), encoded)
         return self._drive.asking.outcome(call)
 
-    @_syscall
+    @syscall
     def stream(self, label: str, source: AsyncIterable[T], /) -> Coroutine[Any, Any, list[T]]:
         """Pass the pieces of *source* to live listeners as they come; record and return the list of them once."""
         branch = self._enter("stream")
@@ -368,37 +270,6 @@ class Context:
             raise AttributeError("ctx.ui does not exist: the kernel has no UI verb; a surface(ctx) draws")
         raise AttributeError(f"a context has no {name!r}")
 
-    # -- taking a place ------------------------------------------------------------------------------------------
-
-    def _enter(self, syscall: str) -> Branch:
-        drive = self._drive
-        try:
-            task = asyncio.current_task()
-        except RuntimeError:
-            task = None
-        branch = drive.delivery.branches.get(task) if task is not None else None
-        if branch is None:
-            drive.unwinding.hush(task)
-            where = place_of_frame(inspect.currentframe())
-            about = task.get_name() if task is not None else "a thread"
-            if drive.ending is not None:
-                raise DriveEnding
-            drive.stop_from_anywhere(ForeignTask(syscall=syscall, task=about, where=where))
-            raise DriveEnding
-        if drive.ending is not None or branch.cut:
-            drive.asking.enter(branch)
-        return branch
-
-    def _call(self, branch: Branch, syscall: Syscall, text: str, compared: Any) -> Call:
-        branch.last_id, branch.draws = text, 0
-        call = Call(branch, syscall, text, compared)
-        self._drive.delivery.unasked[call] = None
-        return call
-
-    def _stop(self, error: StepIdReused) -> None:
-        self._drive.stop(error)
-        raise DriveEnding
-
 
 def _milliseconds(duration: timedelta) -> int:
     if duration < timedelta(0):
@@ -408,7 +279,3 @@ def _milliseconds(duration: timedelta) -> int:
 
 def _is_plain(candidates: Any) -> bool:
     return isinstance(candidates, Sequence) and not isinstance(candidates, (str, bytes, bytearray))
-
-
-def _named(names: Sequence[str], results: list[Any]) -> dict[str, Any]:
-    return dict(zip(names, results, strict=True))
