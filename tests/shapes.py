@@ -16,7 +16,7 @@ from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
 from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
-from loom.spi import clock, event_store, host, schedule_store
+from loom.spi import clock, event_store, host, schedule_store, scheduler
 
 RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
@@ -58,6 +58,11 @@ def clock_spi(interfaces: list[Any] = CLOCK_INTERFACES) -> JsonObject:
 def host_spi() -> JsonObject:
     """Return the shape of what knows the processes of a machine."""
     return {each.__name__: interface(each) for each in HOST_INTERFACES}
+
+
+def scheduler_spi() -> JsonObject:
+    """Return the shape of what decides who is next."""
+    return {"Scheduler": interface(spi.Scheduler), "Job": record(spi.Job)}
 
 
 def schedule_store_spi() -> JsonObject:
@@ -137,6 +142,7 @@ VERSIONS: Final = {
     "EVENT_STORE_SPI_VERSION": Version(event_store, event_store_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),
+    "SCHEDULER_SPI_VERSION": Version(scheduler, scheduler_spi),
     "SCHEDULE_STORE_SPI_VERSION": Version(schedule_store, schedule_store_spi),
 }
 """By the name of the constant."""

@@ -18,6 +18,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "KERNEL_ABI": {"1.0.0": "0k47aqs0854vmNSLtFzgWA"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "Hec2UYhW3L3OerU-hLkr7Q"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
+    "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
 }

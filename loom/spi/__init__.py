@@ -52,11 +52,13 @@ if TYPE_CHECKING:
         ScheduleStore,
         SkipReason,
     )
+    from loom.spi.scheduler import SCHEDULER_SPI_VERSION, Job, Scheduler
 
 __all__ = [
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
     "HOST_SPI_VERSION",
+    "SCHEDULER_SPI_VERSION",
     "SCHEDULE_STORE_SPI_VERSION",
     "Append",
     "AppendResult",
@@ -75,6 +77,7 @@ __all__ = [
     "Host",
     "Incarnation",
     "IndexRow",
+    "Job",
     "LaneNotEmpty",
     "MemoryStorage",
     "ReadPage",
@@ -85,6 +88,7 @@ __all__ = [
     "ScheduleCursor",
     "ScheduleEntry",
     "ScheduleStore",
+    "Scheduler",
     "SeededEntropy",
     "SkipReason",
     "Storage",
@@ -105,6 +109,7 @@ __all__ = [
 _HOMES = {
     "CLOCK_SPI_VERSION": "loom.spi.clock",
     "EVENT_STORE_SPI_VERSION": "loom.spi.event_store",
+    "SCHEDULER_SPI_VERSION": "loom.spi.scheduler",
     "SCHEDULE_STORE_SPI_VERSION": "loom.spi.schedule_store",
     "Append": "loom.spi.event_store",
     "AppendResult": "loom.spi.event_store",
@@ -124,6 +129,7 @@ _HOMES = {
     "Host": "loom.spi.host",
     "Incarnation": "loom.core.ids",
     "IndexRow": "loom.spi.event_store",
+    "Job": "loom.spi.scheduler",
     "LaneNotEmpty": "loom.spi.event_store",
     "MemoryStorage": "loom.spi.memory",
     "ReadPage": "loom.spi.feed",
@@ -134,6 +140,7 @@ _HOMES = {
     "ScheduleCursor": "loom.spi.schedule_store",
     "ScheduleEntry": "loom.spi.schedule_store",
     "ScheduleStore": "loom.spi.schedule_store",
+    "Scheduler": "loom.spi.scheduler",
     "SeededEntropy": "loom.spi.clock",
     "SkipReason": "loom.spi.schedule_store",
     "Storage": "loom.spi.event_store",
