@@ -13,6 +13,7 @@ from loom.core.envelope import EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
 from loom.core.middleware import Middleware
+from loom.core.schedule import Schedule
 from loom.core.step import Step
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 from loom.kernel.effects import EffectRuntime
@@ -56,6 +57,7 @@ def define_config(
     flow_modules: Sequence[ModuleType] = (),
     steps: Sequence[Step[Any, Any]] = (),
     step_modules: Sequence[ModuleType] = (),
+    schedules: Sequence[Schedule] = (),
     storage: Storage | None = None,
     middleware: Sequence[Middleware] = (),
     resources: Mapping[str, ResourceFactory] | None = None,
@@ -72,7 +74,7 @@ def define_config(
     """Wire an app from explicit imports and return it. Nothing is opened before the first verb.
 
     *flow_modules* and *step_modules* register by shape what statically imported modules hold; steps are needed there only
-    for `ctx.execute`. *storage* is `loom.sqlite_storage()` or any other store; without one, logs live in memory and
+    for `ctx.execute`. *schedules* are for a worker to start; their flows have to be registered. *storage* is `loom.sqlite_storage()` or any other store; without one, logs live in memory and
     end with the process. *resources* are factories of async context managers, opened once a process. *manifest* is the
     `MANIFEST` of a generated `loom_gen.py`: a flow in it that is not registered is told through *on_warn* (a Python
     warning unless given). *write_behind* trades the default's guarantee, that no effect acts on what a crash can take
@@ -85,8 +87,11 @@ def define_config(
     for flow in flows:
         if not isinstance(flow, Flow):
             raise InvalidDeclaration(f"flows holds {flow!r}, which is no flow", hint="Decorate it with @loom.flow.")
+    for schedule in schedules:
+        if not isinstance(schedule, Schedule):
+            raise InvalidDeclaration(f"schedules holds {schedule!r}, which is none", hint="Make it with loom.schedule.")
     modules = [*flow_modules, *step_modules]
-    registry = Registry([*flows, *flows_from(*flow_modules)], [*steps, *steps_from(*modules)])
+    registry = Registry([*flows, *flows_from(*flow_modules)], [*steps, *steps_from(*modules)], schedules)
     warn = on_warn or _warn
     for line in manifest_warnings(manifest or (), registry):
         warn(line)

@@ -126,6 +126,36 @@ def test_what_is_no_flow_is_refused() -> None:
         loom.define_config(flows=[wrong])
 
 
+@pytest.mark.proves("AUT-09")
+def test_schedules_are_registered_with_their_flows() -> None:
+    nightly, weekly = loom.schedule("nightly", "@daily", second), loom.schedule("weekly", "@weekly", first, input=1)
+
+    app = loom.define_config(flows=[first, second], schedules=[weekly, nightly, weekly])
+
+    assert list(app.registry.schedules.items()) == [("nightly", nightly), ("weekly", weekly)]
+    assert app.registry.digest() != Registry([first, second]).digest()
+
+
+def test_two_schedules_of_one_id_are_refused_with_what_each_is() -> None:
+    one, another = loom.schedule("nightly", "@daily", second), loom.schedule("nightly", "30 2 * * *", second)
+
+    with pytest.raises(DuplicateId, match=r"'0 0 \* \* \*' for second and '30 2 \* \* \*' for second"):
+        loom.define_config(flows=[second], schedules=[one, another])
+
+
+@pytest.mark.parametrize("flows", [[], [first], [loom.flow(id="second")(first.fn)]])
+def test_a_schedule_of_a_flow_that_is_not_registered_is_refused(flows: list[Any]) -> None:
+    with pytest.raises(InvalidDeclaration, match="the flow second, which is not registered"):
+        loom.define_config(flows=flows, schedules=[loom.schedule("nightly", "@daily", second)])
+
+
+def test_what_is_no_schedule_is_refused() -> None:
+    wrong: Any = second
+
+    with pytest.raises(InvalidDeclaration, match="which is none"):
+        loom.define_config(flows=[second], schedules=[wrong])
+
+
 class Resource:
     """An async context manager that keeps a diary."""
 

@@ -45,6 +45,22 @@ def test_a_new_flow_is_there_once_gen_has_run_and_not_before(project: Path) -> N
     assert python("-c", registered, folder=project).out == "hello refund\n"
 
 
+@pytest.mark.proves("AUT-09", "AUT-15")
+def test_a_schedule_in_its_folder_is_in_the_app_once_gen_has_run(project: Path) -> None:
+    file = project / "schedules" / "nightly.py"
+    file.parent.mkdir()
+    (file.parent / "__init__.py").touch()
+    call = 'loom.schedule("nightly-greeting", "@daily", hello, input="night")'
+    file.write_text(f"import loom\n\nfrom flows.hello import hello\n\nnightly = {call}\n", encoding="utf-8")
+
+    done = loom("gen", folder=project)
+
+    assert "1 schedule" in done.err
+    registered = "from app import app; print(*app.registry.schedules)"
+    assert python("-c", registered, folder=project).out == "nightly-greeting\n"
+    assert python("-m", "mypy", "--no-error-summary", folder=project) == (0, "", "")
+
+
 @pytest.mark.proves("CLI-02")
 def test_check_writes_nothing_and_ends_with_1_and_the_diff_on_drift(project: Path) -> None:
     assert loom("gen", "--check", folder=project).status == 0
