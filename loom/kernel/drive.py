@@ -302,6 +302,7 @@ class Drive:
         self.body.add_done_callback(self._body_done)
         if not self.asking.is_replaying:
             self.live.set()
+            self.timers.arm()
 
     def _body_done(self, task: asyncio.Task[Any]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -354,6 +355,7 @@ class Drive:
             self.ending = self.ending or "park"  # unless something stopped it meanwhile
             return
         self.requests.are_waiting = True
+        self.timers.arm()
         self.asking.release()
 
     async def _ended(self) -> None:

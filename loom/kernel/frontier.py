@@ -75,6 +75,7 @@ def _go_on(drive: Drive, recorded: Recorded, requests: Sequence[Request]) -> Non
         before = state.facts.fingerprint
         drive.commit("EXECUTION_MIGRATED", f.ExecutionMigrated(before, setting.fingerprint, recorded.differences))
     drive.live.set()
+    drive.timers.arm()
     taken_up, drive.asking.taken_up = drive.asking.taken_up, []
     for call in taken_up:
         if drive.wants(call) and not drive.is_failing(call.branch):

@@ -74,7 +74,6 @@ class StepSyscall:
             self._dispatch(call, drive, attempt, again=True)
             return
         drive.timers.add(due_at, lambda: self._dispatch(call, drive, attempt, again=True), lambda: drive.wants(call))
-        drive.timers.arm()
 
     def _dispatch(self, call: Call, drive: Drive, attempt: int, *, again: bool = False) -> None:
         if again and not self.step.idempotent:

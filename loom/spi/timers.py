@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import Callable
 
 from loom.spi.clock import Clock
@@ -12,7 +13,8 @@ from loom.spi.clock import Clock
 class Timers:
     """A heap of due times (ms since the epoch) with what to do then, in order of due time and of being added.
 
-    What is fired may raise *signal*: then nothing more is fired, and nothing is said.
+    Once armed they fire by themselves, those that are added later too, until they are disarmed. What is fired may raise
+    *signal*: then nothing more is fired, and nothing is said.
     """
 
     def __init__(self, clock: Clock, *, signal: type[BaseException]) -> None:
@@ -20,7 +22,7 @@ class Timers:
         self._heap: list[tuple[int, int, Callable[[], None], Callable[[], bool]]] = []
         self._count = 0
         self._task: asyncio.Task[None] | None = None
-        self._armed: int | None = None
+        self._armed: float | None = None
 
     def add(self, due_at: int, fire: Callable[[], None], is_wanted: Callable[[], bool]) -> None:
         """Call *fire* once *due_at* has come and the timers are armed, unless *is_wanted* says no by then."""
@@ -37,9 +39,12 @@ class Timers:
 
     def arm(self) -> None:
         """Wait for the earliest due time in a task of its own, and fire what is due then."""
-        self.disarm()
         due = self.next_due()
-        if due is not None:
+        if due is None:
+            self.disarm()
+            self._armed = math.inf
+        elif due != self._armed:
+            self.disarm()
             self._armed = due
             self._task = asyncio.get_running_loop().create_task(self._wait(due), name="loom-timers")
 

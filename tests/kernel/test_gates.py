@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -419,3 +420,29 @@ async def test_a_label_that_is_no_word_is_refused_before_anything_is_recorded(
         outcome = await over.start(flow, id=RUN)
 
     assert outcome.value == "invalid-id"
+
+
+async def test_a_sleep_and_a_gate_end_in_time_beside_a_step_that_is_still_running() -> None:
+    woken = asyncio.Event()
+
+    async def waits() -> str:
+        await woken.wait()
+        return "woken"
+
+    @loom.flow
+    async def flow(ctx: loom.Context) -> list[Any]:
+        async def sleeper(ctx: loom.Context) -> None:
+            await ctx.sleep(0.001)
+            with contextlib.suppress(loom.GateTimedOut):
+                await ctx.suspend("nobody", timeout=timedelta(milliseconds=1))
+            woken.set()
+
+        async def worker(ctx: loom.Context) -> str:
+            return await ctx.run("slow", waits)
+
+        return list(await ctx.parallel(sleeper, worker))
+
+    async with asyncio.timeout(10):
+        outcome = await runtime(flow).start(flow, id=RUN)
+
+    assert outcome.value == [None, "woken"]
