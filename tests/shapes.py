@@ -21,8 +21,11 @@ from loom.spi import clock, event_store, host, schedule_store, scheduler
 RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
     *(spi.ExecutionRow, spi.ExecutionQuery, spi.Request, spi.RequestTaken),
+    *(spi.Lane, spi.LaneClosed, spi.LeaseChange, spi.Leased, spi.Send, spi.Claim),
 ]
-STORE_INTERFACES: Final = [spi.EventStore, spi.RequestLane, spi.ExecutionIndex, spi.EventFeed, spi.Storage]
+STORE_INTERFACES: Final = [
+    *(spi.EventStore, spi.RequestLane, spi.ExecutionIndex, spi.LeaseStore, spi.EventFeed, spi.Storage),
+]
 CLOCK_INTERFACES: Final = [spi.Clock, spi.Entropy]
 HOST_INTERFACES: Final = [spi.Host]
 

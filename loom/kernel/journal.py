@@ -26,7 +26,7 @@ from loom.kernel.errors import SequenceConflict
 from loom.kernel.fold import ACTED_ON, evolve
 from loom.spi.clock import Clock
 from loom.spi.errors import StoreUnavailable
-from loom.spi.event_store import Append, Appended, AppendResult, Conflict, EventRecord, EventStore, IndexRow
+from loom.spi.event_store import Append, Appended, AppendResult, Conflict, EventRecord, EventStore, IndexRow, Lane
 
 Event = EventEnvelope[Any]
 
@@ -168,6 +168,7 @@ class Journal:
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._park: _Park | None = None
         self._park_taken: _Park | None = None
+        self._seen = 0
         self._gates: tuple[Any, str] = (None, "[]")
 
     def commit(
@@ -221,10 +222,11 @@ class Journal:
         """The length of the log up to the last outcome the flow may have acted on; 0 when that is on disk."""
         return self._acted_on if self._acted_on > self.durable else 0
 
-    async def park(self, payload: Any) -> bool:
-        """Append `EXECUTION_SUSPENDED` and all that is unwritten in one transaction that requires an empty lane.
+    async def park(self, payload: Any, *, seen: int = 0) -> bool:
+        """Append `EXECUTION_SUSPENDED` and all that is unwritten in one transaction, unless the lane holds news.
 
-        Returns whether the run is parked; False: requests wait, and only the unwritten events were written.
+        Requests up to the number *seen* are none. Returns whether the run is parked; False: requests wait, and only the
+        unwritten events were written.
 
         Raises:
             LoomError: the write failed.
@@ -233,7 +235,7 @@ class Journal:
             raise self.error
         event = self._event("EXECUTION_SUSPENDED", payload, NO_METADATA)
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._park = (event, evolve(self.state, event), future)
+        self._park, self._seen = (event, evolve(self.state, event), future), seen
         self.writer.enqueue(self, 1, 0)
         self.writer.kick()
         return await future
@@ -250,6 +252,7 @@ class Journal:
             state = self._park_taken[1]
             records.append(encode_event(self._park_taken[0]))
         self._appends += 1
+        facts = state.facts
         return Append(
             execution_id=state.execution_id,
             incarnation=self.incarnation,
@@ -258,7 +261,8 @@ class Journal:
             events=records,
             index=self._index(state),
             consumes=consumes,
-            lane_empty=self._park_taken is not None,
+            lane=Lane(*facts.chain) if facts.chain else None,
+            lane_above=None if self._park_taken is None else self._seen,
         )
 
     def written(self, item: Append, result: AppendResult) -> None:
@@ -328,6 +332,10 @@ class Journal:
             wake_at=facts.wake_at,
             gates=self._gates[1],
             attributes=orjson.dumps(facts.attributes).decode() if facts.attributes else "{}",
+            chain=facts.chain[0] if facts.chain else state.execution_id,
+            link=facts.link,
+            parent=facts.parent["execution_id"] if facts.parent else "",
+            ended=state.is_terminal,
         )
 
 

@@ -5,52 +5,39 @@ No method awaits anything, so each is atomic to the tasks of its loop; and nothi
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from loom.core.ids import ExecutionId, Incarnation
+from loom.spi import memory_leases
+from loom.spi.clock import Clock, SystemClock
 from loom.spi.event_store import (
     Append,
-    Appended,
     AppendResult,
-    Conflict,
+    Claim,
     EventRecord,
     ExecutionQuery,
     ExecutionRow,
     Head,
-    IndexRow,
-    LaneNotEmpty,
+    LeaseChange,
     Request,
     RequestKind,
-    RequestTaken,
+    Send,
 )
 from loom.spi.feed import Wakes, follow
+from loom.spi.memory_logs import Inserted, Log, Logs, Transaction, written_to
 from loom.spi.schedule_memory import MemorySchedules
 
 
-@dataclass(slots=True)
-class _Log:
-    """One life of an execution. *appended* holds the items of the last batch that touched it."""
-
-    incarnation: Incarnation
-    index: IndexRow
-    events: list[EventRecord] = field(default_factory=list)
-    requests: list[Request] = field(default_factory=list)
-    consumed: set[int] = field(default_factory=set)
-    appended: dict[tuple[str, int], Appended] = field(default_factory=dict)
-
-    def pending(self) -> list[Request]:
-        return [request for request in self.requests if request.number not in self.consumed]
-
-
 class MemoryStorage(MemorySchedules):
-    """A `Storage` that forgets everything with the object; it is a `ScheduleStore`, too. Closing it keeps what it holds."""
+    """A `Storage` that forgets everything with the object; it is a `ScheduleStore`, too. Closing it keeps what it holds.
 
-    def __init__(self) -> None:
+    *clock* is the one by which leases and calls are judged.
+    """
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
         super().__init__()
-        self._logs: dict[ExecutionId, _Log] = {}
-        self._incarnations = itertools.count(1)
+        self._kept = Logs(clock or SystemClock())
+        self._logs = self._kept.by_id
         self._wakes = Wakes()
 
     @property
@@ -66,9 +53,8 @@ class MemoryStorage(MemorySchedules):
 
     async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
         """Apply each item whole or not at all; see `EventStore.append`."""
-        transaction = _Transaction(self._logs, self._incarnations)
-        results = [transaction.apply(item) for item in batch]
-        self._wakes.wake({item.execution_id for item in batch})
+        results = Transaction(self._kept).apply(batch)
+        self._wakes.wake({name for item in batch for name in written_to(item)})
         return results
 
     async def read(
@@ -96,32 +82,55 @@ class MemoryStorage(MemorySchedules):
         key: str,
         at: int,
         body: bytes,
-    ) -> int | RequestTaken | None:
+        while_open: bool = False,
+    ) -> Inserted:
         """Add a request to the lane; see `RequestLane.insert`."""
-        log = self._life(execution_id, incarnation)
-        if log is None:
-            return None
-        for request in log.requests:
-            if key and request.key == key:
-                return RequestTaken(request.number, pending=request.number not in log.consumed)
-        number = len(log.requests) + 1
-        log.requests.append(Request(number, kind, key, at, body))
-        return number
+        wish = Send(execution_id, kind, key, at, body)
+        return self._kept.insert(wish, incarnation=incarnation, while_open=while_open)
 
     async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
         """Return the requests that no append has consumed, in order."""
-        log = self._life(execution_id, incarnation)
+        log = self._kept.life(execution_id, incarnation)
         return log.pending() if log else []
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""
-        rows = [row for row in map(_row, self._logs, self._logs.values()) if _matches(row, query)]
+        now, last = self._kept.clock.now_ms(), self._kept.tip_link
+        rows = [log.row(now) for log in self._logs.values() if _matches(log, query)]
+        if query.tips:
+            rows = [row for row in rows if row.index.link == last(row.index.chain)]
         return sorted(rows, key=_age, reverse=True)[: query.limit]
 
     async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:
         """Return the index row of one execution, None when there is no such execution."""
         log = self._logs.get(execution_id)
-        return _row(execution_id, log) if log else None
+        return log.row(self._kept.clock.now_ms()) if log else None
+
+    async def now_ms(self) -> int:
+        """Return the time by the store's clock, ms since the epoch."""
+        return self._kept.clock.now_ms()
+
+    async def claim(
+        self, driver: str, *, lease_ms: int, limit: int, flows: Sequence[str] | None = None, gone: Sequence[str] = ()
+    ) -> Sequence[Claim]:
+        """Take up what can go on and nobody holds, longest due first; see `LeaseStore.claim`."""
+        return memory_leases.claim(self._kept, LeaseChange(driver, lease_ms), limit=limit, flows=flows, gone=gone)
+
+    async def renew(self, driver: str, executions: Sequence[ExecutionId], *, lease_ms: int) -> Sequence[ExecutionId]:
+        """Hold *executions* for another *lease_ms*; see `LeaseStore.renew`."""
+        return memory_leases.renew(self._kept, LeaseChange(driver, lease_ms), executions)
+
+    async def leave(self, driver: str, seen: Mapping[ExecutionId, int]) -> None:
+        """Give up parked executions that were claimed and did not move; see `LeaseStore.leave`."""
+        memory_leases.leave(self._kept, driver, seen)
+
+    async def release(self, driver: str, executions: Sequence[ExecutionId]) -> None:
+        """Let leases lapse; see `LeaseStore.release`."""
+        memory_leases.release(self._kept, driver, executions)
+
+    async def drivers(self) -> Sequence[str]:
+        """Return the drivers that hold something, in order."""
+        return sorted({log.driver for log in self._logs.values() if log.driver})
 
     def subscribe(self, execution_id: ExecutionId, *, start: int = 0) -> AsyncIterator[EventRecord]:
         """Yield the events from *start* on, for ever; see `EventFeed.subscribe`."""
@@ -130,64 +139,6 @@ class MemoryStorage(MemorySchedules):
             return await self.read(execution_id, start=sequence)
 
         return follow(read, self._wakes, execution_id, start=start)
-
-    def _life(self, execution_id: ExecutionId, incarnation: Incarnation) -> _Log | None:
-        log = self._logs.get(execution_id)
-        return log if log and log.incarnation == incarnation else None
-
-
-class _Transaction:
-    """One batch on its way in: what it has appended where, and whom it has refused."""
-
-    def __init__(self, logs: dict[ExecutionId, _Log], incarnations: Iterator[int]) -> None:
-        self._logs, self._incarnations = logs, incarnations
-        self._appended: dict[ExecutionId, dict[tuple[str, int], Appended]] = {}
-        self._refused: set[ExecutionId] = set()
-
-    def apply(self, item: Append) -> AppendResult:
-        result = self._decide(item)
-        if not isinstance(result, Appended):
-            self._refused.add(item.execution_id)
-        return result
-
-    def _decide(self, item: Append) -> AppendResult:
-        log = self._logs.get(item.execution_id)
-        if item.execution_id in self._refused:
-            return _conflict(log)
-        if log and (earlier := log.appended.get((item.append_id, item.expected))):
-            return self._remember(item, earlier)
-        if not _fits(log, item):
-            return _conflict(log)
-        if log and item.lane_empty and (left := {r.number for r in log.pending()} - set(item.consumes)):
-            return LaneNotEmpty(len(left))
-        return self._write(log or self._begin(item), item)
-
-    def _begin(self, item: Append) -> _Log:
-        log = _Log(Incarnation(next(self._incarnations)), item.index)
-        self._logs[item.execution_id] = log
-        return log
-
-    def _write(self, log: _Log, item: Append) -> Appended:
-        log.events.extend(item.events)
-        log.index = item.index
-        log.consumed.update(item.consumes)
-        result = self._remember(item, Appended(log.incarnation, len(log.events)))
-        log.appended = self._appended[item.execution_id]
-        return result
-
-    def _remember(self, item: Append, result: Appended) -> Appended:
-        self._appended.setdefault(item.execution_id, {})[item.append_id, item.expected] = result
-        return result
-
-
-def _fits(log: _Log | None, item: Append) -> bool:
-    if log is None:
-        return item.expected == 0 and item.incarnation is None
-    return item.expected == len(log.events) and item.incarnation == log.incarnation
-
-
-def _conflict(log: _Log | None) -> Conflict:
-    return Conflict(len(log.events), log.incarnation) if log else Conflict(0, None)
 
 
 def _page(events: Sequence[EventRecord], limit_bytes: int) -> Iterator[EventRecord]:
@@ -199,20 +150,19 @@ def _page(events: Sequence[EventRecord], limit_bytes: int) -> Iterator[EventReco
             return
 
 
-def _row(execution_id: ExecutionId, log: _Log) -> ExecutionRow:
-    return ExecutionRow(execution_id, log.incarnation, len(log.events), log.index)
-
-
 def _age(row: ExecutionRow) -> tuple[int, str]:
     return row.index.started_at, row.execution_id
 
 
-def _matches(row: ExecutionRow, query: ExecutionQuery) -> bool:
-    index = row.index
+def _matches(log: Log, query: ExecutionQuery) -> bool:
+    index = log.index
     return (
         (not query.statuses or index.status in query.statuses)
         and (not query.flows or index.flow in query.flows)
         and (not query.with_gates or index.gates != "[]")
         and (query.due_before is None or (index.wake_at is not None and index.wake_at < query.due_before))
-        and (query.before is None or _age(row) < query.before)
+        and (not query.chain or index.chain == query.chain)
+        and (not query.parent or index.parent == query.parent)
+        and (query.ended is None or index.ended == query.ended)
+        and (query.before is None or (index.started_at, log.execution_id) < query.before)
     )

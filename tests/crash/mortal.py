@@ -21,7 +21,7 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.core.middleware import Next
 from loom.plugins.sqlite import SqliteStorage
 from loom.spi.clock import SystemEntropy
-from loom.spi.event_store import Append, AppendResult, RequestKind, RequestTaken
+from loom.spi.event_store import Append, AppendResult, LaneClosed, RequestKind, RequestTaken
 
 Moment: TypeAlias = Literal["before write", "after write", "effect begins", "effect is done", "effect ends", "never"]
 
@@ -129,9 +129,12 @@ class MortalStorage(SqliteStorage):
         key: str,
         at: int,
         body: bytes,
-    ) -> int | RequestTaken | None:
+        while_open: bool = False,
+    ) -> int | RequestTaken | LaneClosed | None:
         number = self._write_begins()
-        inserted = await super().insert(execution_id, incarnation, kind=kind, key=key, at=at, body=body)
+        inserted = await super().insert(
+            execution_id, incarnation, kind=kind, key=key, at=at, body=body, while_open=while_open
+        )
         self._fate.meet("after write", number)
         return inserted
 

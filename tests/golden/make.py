@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +28,7 @@ from tests.golden.logs import HERE, VERSION, Golden, write
 
 SEED: Final = 20_240_229
 INDEX: Final = IndexRow(
-    flow="golden", status="running", started_at=0, updated_at=0, wake_at=None, gates="[]", attributes="{}"
+    flow="golden", status="running", started_at=0, updated_at=0, wake_at=None, gates="[]", attributes="{}", chain=""
 )
 FLOWS_FILE: Final = "tests/golden/flows.py"
 
@@ -82,7 +83,8 @@ class Life:
     async def hold(self, log: list[EventRecord]) -> None:
         """Have the store hold just *log*."""
         self.storage = MemoryStorage()
-        item = Append(execution_id=self.run, incarnation=None, expected=0, append_id="golden", events=log, index=INDEX)
+        index = replace(INDEX, chain=self.run)
+        item = Append(execution_id=self.run, incarnation=None, expected=0, append_id="golden", events=log, index=index)
         await self.storage.append([item])
 
     async def insert(self, key: str, body: bytes) -> None:

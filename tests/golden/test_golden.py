@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -239,7 +240,12 @@ async def stored(golden: Golden, path: Path) -> None:
     path.parent.mkdir()
     storage = SqliteStorage(path)
     item = Append(
-        execution_id=golden.run, incarnation=None, expected=0, append_id="golden", events=golden.log, index=INDEX
+        execution_id=golden.run,
+        incarnation=None,
+        expected=0,
+        append_id="golden",
+        events=golden.log,
+        index=replace(INDEX, chain=golden.run),
     )
     await storage.append([item])
     await storage.close()

@@ -15,6 +15,7 @@ from loom.core.state import TERMINAL, empty_state
 from loom.kernel.codec import decode_events, encode_event
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import EVENTS, evolve, fold
+from loom.spi.clock import Clock
 from loom.spi.event_store import EventRecord
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import Damaged
@@ -34,8 +35,8 @@ def _every_log_keeps_the_laws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     stores: list[MemoryStorage] = []
     make = MemoryStorage.__init__
 
-    def made(self: MemoryStorage) -> None:
-        make(self)
+    def made(self: MemoryStorage, *, clock: Clock | None = None) -> None:
+        make(self, clock=clock)
         stores.append(self)
 
     monkeypatch.setattr(MemoryStorage, "__init__", made)

@@ -24,7 +24,14 @@ from tests.kernel.programs import WORLD, Sight, World, interpreted
 RUN: Final = ExecutionId("run")
 VERBS_MAX: Final = 400
 INDEX: Final = IndexRow(
-    flow="interpreted", status="running", started_at=0, updated_at=0, wake_at=None, gates="[]", attributes="{}"
+    flow="interpreted",
+    status="running",
+    started_at=0,
+    updated_at=0,
+    wake_at=None,
+    gates="[]",
+    attributes="{}",
+    chain=RUN,
 )
 
 

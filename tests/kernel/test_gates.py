@@ -16,7 +16,7 @@ from loom.core.errors import ExecutionTerminated
 from loom.core.ids import ExecutionId, Incarnation
 from loom.kernel.errors import AlreadyAnswered, AmbiguousGate, ApprovalMismatch, GateNotOpen
 from loom.spi.clock import VirtualClock
-from loom.spi.event_store import RequestKind, RequestTaken
+from loom.spi.event_store import LaneClosed, RequestKind, RequestTaken
 from loom.spi.memory import MemoryStorage
 from loom.values import InvalidPayload
 from tests.kernel.running import RUN, kinds, payloads, records, runtime
@@ -335,10 +335,13 @@ class InsertWaits(MemoryStorage):
         key: str,
         at: int,
         body: bytes,
-    ) -> int | RequestTaken | None:
+        while_open: bool = False,
+    ) -> int | RequestTaken | LaneClosed | None:
         self.reached.set()
         await self.may.wait()
-        return await super().insert(execution_id, incarnation, kind=kind, key=key, at=at, body=body)
+        return await super().insert(
+            execution_id, incarnation, kind=kind, key=key, at=at, body=body, while_open=while_open
+        )
 
 
 @pytest.mark.parametrize("first_lets", ["the drive park", "the answer in"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ def test_a_deliberate_second_attempt_has_an_id_of_its_own_and_shows_as_one(tmp_p
 async def stored(folder: Path) -> None:
     golden = logs.read("loops")
     storage = SqliteStorage(folder / ".loom" / "loom.db")
-    item = Append(execution_id=golden.run, incarnation=None, expected=0, append_id="x", events=golden.log, index=INDEX)
+    index = replace(INDEX, chain=golden.run)
+    item = Append(execution_id=golden.run, incarnation=None, expected=0, append_id="x", events=golden.log, index=index)
     await storage.append([item])
     await storage.close()
 

@@ -15,10 +15,12 @@ GOLDEN = [
     "EVENT_STORE_SPI_VERSION",
     "HOST_SPI_VERSION",
     "SCHEDULER_SPI_VERSION",
+    "NOBODY",
     "SCHEDULE_STORE_SPI_VERSION",
     "Append",
     "AppendResult",
     "Appended",
+    "Claim",
     "Clock",
     "Conflict",
     "Entropy",
@@ -34,7 +36,12 @@ GOLDEN = [
     "Incarnation",
     "IndexRow",
     "Job",
+    "Lane",
+    "LaneClosed",
     "LaneNotEmpty",
+    "LeaseChange",
+    "LeaseStore",
+    "Leased",
     "MemoryStorage",
     "ReadPage",
     "Request",
@@ -46,6 +53,7 @@ GOLDEN = [
     "ScheduleStore",
     "Scheduler",
     "SeededEntropy",
+    "Send",
     "SkipReason",
     "Storage",
     "StoreCorrupt",
@@ -75,8 +83,8 @@ def test_each_name_can_be_imported(name: str) -> None:
 
 
 def test_another_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match=r"loom\.spi.*'LeaseStore'"):
-        spi.LeaseStore  # noqa: B018  # what is refused
+    with pytest.raises(AttributeError, match=r"loom\.spi.*'BlobStore'"):
+        spi.BlobStore  # noqa: B018  # what is refused
 
 
 def test_what_both_front_doors_have_is_one_thing() -> None:

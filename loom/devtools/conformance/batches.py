@@ -31,9 +31,9 @@ class BatchConformance:
         results = await store.append(
             [
                 first(ExecutionId("new"), b"new"),
-                _on(heads, "parks", lane_empty=True),
-                _on(heads, "asked", lane_empty=True),
-                _on(heads, "answered", lane_empty=True, consumes=[1]),
+                _on(heads, "parks", lane_above=0),
+                _on(heads, "asked", lane_above=0),
+                _on(heads, "answered", lane_above=0, consumes=[1]),
                 replace(_on(heads, "behind"), expected=0),
                 strange,
                 first(ExecutionId("done"), b"again"),
@@ -65,7 +65,7 @@ class BatchConformance:
         for name in _names(60)[::7]:
             await insert(store, heads[name], execution_id=ExecutionId(name))
 
-        results = await store.append([_on(heads, name, lane_empty=True) for name in _names(60)])
+        results = await store.append([_on(heads, name, lane_above=0) for name in _names(60)])
 
         asked = set(_names(60)[::7])
         assert [isinstance(result, LaneNotEmpty) for result in results] == [name in asked for name in _names(60)]
@@ -131,7 +131,7 @@ class BatchConformance:
         heads = await _begun(store, *_names(30))
 
         parks, numbers = await asyncio.gather(
-            asyncio.gather(*(store.append([_on(heads, name, lane_empty=True)]) for name in _names(30))),
+            asyncio.gather(*(store.append([_on(heads, name, lane_above=0)]) for name in _names(30))),
             asyncio.gather(*(insert(store, heads[name], execution_id=ExecutionId(name)) for name in _names(30))),
         )
 
@@ -153,7 +153,7 @@ async def _begun(store: Storage, *names: str) -> dict[str, Appended]:
 
 
 def _on(
-    heads: dict[str, Appended], name: str, *, consumes: list[int] | None = None, lane_empty: bool = False
+    heads: dict[str, Appended], name: str, *, consumes: list[int] | None = None, lane_above: int | None = None
 ) -> Append:
     """Return an item that goes on with the log *name*."""
-    return after(heads[name], ExecutionId(name), b"on", consumes=consumes or (), lane_empty=lane_empty)
+    return after(heads[name], ExecutionId(name), b"on", consumes=consumes or (), lane_above=lane_above)

@@ -209,7 +209,7 @@ class AppendIdConformance:
 
     async def test_a_request_between_the_tries_changes_nothing(self, store: Storage) -> None:
         begun = await appended(store, first(REFUND, b"1"))
-        parking = after(begun, REFUND, b"2", lane_empty=True)
+        parking = after(begun, REFUND, b"2", lane_above=0)
         result = await appended(store, parking)
         await insert(store, begun, key="")
 

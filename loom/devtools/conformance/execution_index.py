@@ -30,7 +30,14 @@ class ExecutionIndexConformance:
     async def test_the_row_is_that_of_the_last_append(self, store: Storage) -> None:
         begun = await appended(store, first(REFUND))
         index = IndexRow(
-            flow="refund", status="parked", started_at=1, updated_at=7, wake_at=99, gates='["ü"]', attributes='{"a":1}'
+            flow="refund",
+            status="parked",
+            started_at=1,
+            updated_at=7,
+            wake_at=99,
+            gates='["ü"]',
+            attributes='{"a":1}',
+            chain=REFUND,
         )
 
         await appended(store, after(begun, REFUND, b"parked", index=index))
@@ -44,8 +51,8 @@ class ExecutionIndexConformance:
 
         await store.append([after(refund, REFUND, b"2", index=parked), after(claim, CLAIM, b"2")])
 
-        assert (await row_of(store, REFUND)).index == parked
-        assert (await row_of(store, CLAIM)).index == INDEX
+        assert (await row_of(store, REFUND)).index == replace(parked, chain=REFUND)
+        assert (await row_of(store, CLAIM)).index == replace(INDEX, chain=CLAIM)
 
     async def test_a_wake_up_can_be_taken_back(self, store: Storage) -> None:
         begun = await appended(store, first(REFUND, index=replace(INDEX, wake_at=5)))

@@ -14,6 +14,7 @@ from loom.spi.event_store import (
     EventRecord,
     ExecutionRow,
     IndexRow,
+    LaneClosed,
     RequestTaken,
     Storage,
 )
@@ -22,8 +23,16 @@ REFUND: Final = ExecutionId("refund-42")
 CLAIM: Final = ExecutionId("claim-7")
 NOBODY: Final = ExecutionId("nobody")
 INDEX: Final = IndexRow(
-    flow="refund", status="running", started_at=1_000, updated_at=1_000, wake_at=None, gates="[]", attributes="{}"
+    flow="refund",
+    status="running",
+    started_at=1_000,
+    updated_at=1_000,
+    wake_at=None,
+    gates="[]",
+    attributes="{}",
+    chain="",
 )
+"""The row of each item of the kits; an empty chain is made that of the execution itself."""
 
 
 def events(*payloads: bytes, start: int = 0) -> list[EventRecord]:
@@ -42,8 +51,13 @@ def first(execution_id: ExecutionId, *payloads: bytes, index: IndexRow = INDEX) 
         expected=0,
         append_id=uuid.uuid4().hex,
         events=events(*(payloads or (b"{}",))),
-        index=index,
+        index=in_chain(execution_id, index),
     )
+
+
+def in_chain(execution_id: ExecutionId, index: IndexRow) -> IndexRow:
+    """Return *index* as that of a first link, unless it says of which chain it is."""
+    return replace(index, chain=index.chain or execution_id)
 
 
 def after(head: Appended, execution_id: ExecutionId, *payloads: bytes, **fields: Any) -> Append:
@@ -56,7 +70,8 @@ def after(head: Appended, execution_id: ExecutionId, *payloads: bytes, **fields:
         events=events(*payloads, start=head.length),
         index=INDEX,
     )
-    return replace(item, **fields)
+    item = replace(item, **fields)
+    return replace(item, index=in_chain(execution_id, item.index))
 
 
 async def appended(store: Storage, item: Append) -> Appended:
@@ -77,7 +92,7 @@ async def payloads(store: Storage, execution_id: ExecutionId) -> list[bytes]:
 
 async def insert(
     store: Storage, head: Appended, *, execution_id: ExecutionId = REFUND, key: str = "", body: bytes = b"{}"
-) -> int | RequestTaken | None:
+) -> int | RequestTaken | LaneClosed | None:
     """Insert an answer into the lane of that life."""
     return await store.insert(execution_id, head.incarnation, kind="answer", key=key, at=9, body=body)
 

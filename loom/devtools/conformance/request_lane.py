@@ -109,7 +109,7 @@ class RequestLaneConformance:
         await insert(store, begun)
         await insert(store, begun)
 
-        [result] = await store.append([after(begun, REFUND, b"parked", lane_empty=True)])
+        [result] = await store.append([after(begun, REFUND, b"parked", lane_above=0)])
 
         assert result == LaneNotEmpty(2)
         assert await payloads(store, REFUND) == [b"1"]
@@ -119,8 +119,8 @@ class RequestLaneConformance:
         await insert(store, begun)
         await insert(store, begun)
 
-        [refused] = await store.append([after(begun, REFUND, b"parked", lane_empty=True, consumes=[1])])
-        result = await appended(store, after(begun, REFUND, b"parked", lane_empty=True, consumes=[1, 2]))
+        [refused] = await store.append([after(begun, REFUND, b"parked", lane_above=0, consumes=[1])])
+        result = await appended(store, after(begun, REFUND, b"parked", lane_above=0, consumes=[1, 2]))
 
         assert (refused, result.length) == (LaneNotEmpty(1), 2)
 
@@ -129,7 +129,7 @@ class RequestLaneConformance:
         await insert(store, refund)
 
         results = await store.append(
-            [after(refund, REFUND, b"parked", lane_empty=True), after(claim, CLAIM, b"parked", lane_empty=True)]
+            [after(refund, REFUND, b"parked", lane_above=0), after(claim, CLAIM, b"parked", lane_above=0)]
         )
 
         assert results == [LaneNotEmpty(1), Appended(claim.incarnation, 2)]

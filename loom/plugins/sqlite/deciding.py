@@ -141,7 +141,11 @@ class _BatchDecision:
             return None
         if refused or (item.expected, item.incarnation) != (stand.length, stand.incarnation):
             return Conflict(stand.length, stand.incarnation)
-        left = stand.pending.difference(item.consumes) if item.lane_empty else ()
+        left = (
+            {number for number in stand.pending.difference(item.consumes) if number > item.lane_above}
+            if item.lane_above is not None
+            else ()
+        )
         return LaneNotEmpty(len(left)) if left else None
 
     def _write(self, stand: Stand, item: Append) -> None:

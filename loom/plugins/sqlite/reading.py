@@ -135,5 +135,7 @@ def _execution_row(found: tuple[Any, ...]) -> ExecutionRow:
         wake_at=wake_at,
         gates=gates,
         attributes=attributes,
+        chain=execution_id,
+        ended=status in {"completed", "failed", "cancelled", "continued"},
     )
     return ExecutionRow(execution_id, Incarnation(run), length, index)

@@ -151,7 +151,7 @@ def _alone(writes: Sequence[Write]) -> Append | None:
     if len(writes) > 1 or isinstance(writes[0], Insert) or len(writes[0]) > 1:
         return None
     [item] = writes[0]
-    return item if item.expected and item.events and not item.consumes and not item.lane_empty else None
+    return item if item.expected and item.events and not item.consumes and item.lane_above is None else None
 
 
 def _advance(raw: sqlite3.Connection, item: Append) -> bool:
@@ -176,7 +176,7 @@ def _stands(raw: sqlite3.Connection, writes: Sequence[Write]) -> Decisions:
             keys.setdefault(each.execution_id, []).append(each.key)
         else:
             for item in each:
-                parks[item.execution_id] = item.lane_empty or parks.get(item.execution_id, False)
+                parks[item.execution_id] = item.lane_above is not None or parks.get(item.execution_id, False)
     asked = [(name, parked, keys.get(name)) for name, parked in parks.items()]
     [last, stands] = raw.execute(_STANDS, (_json(asked),)).fetchone()
     return Decisions({row[0]: _stand(row) for row in orjson.loads(stands)}, last or 0)

@@ -31,7 +31,7 @@ class AppendPlan(NamedTuple):
     payloads: list[bytes]
     row: IndexRow
     consumes: list[int]
-    lane_empty: bool
+    lane_above: int | None
     repeats: int | None
 
 
@@ -55,6 +55,7 @@ indexes = st.builds(
     wake_at=st.none() | st.integers(0, 2),
     gates=st.sampled_from(["[]", '[{"address":"go"}]']),
     attributes=st.sampled_from(["{}", '{"a":"\\u00fc"}']),
+    chain=st.just(""),
 )
 append_plans = st.builds(
     AppendPlan,
@@ -64,7 +65,7 @@ append_plans = st.builds(
     payloads=st.lists(st.sampled_from([b"", b"1", b"\x00\xff", b"x" * 50]), max_size=3),
     row=indexes,
     consumes=st.lists(st.integers(1, 3), max_size=2, unique=True),
-    lane_empty=st.booleans(),
+    lane_above=st.none() | st.integers(0, 3),
     repeats=st.sampled_from([None, None, None, 1, 2, 3]),
 )
 insert_plans = st.builds(
@@ -134,9 +135,9 @@ def _item(plan: AppendPlan, known: dict[ExecutionId, Known], past: Sequence[Appe
         expected=expected,
         append_id=f"id{len(past)}{plan.execution_id}{len(plan.payloads)}",
         events=events(*plan.payloads, start=expected),
-        index=plan.row,
+        index=replace(plan.row, chain=plan.execution_id),
         consumes=[number for number in plan.consumes if number in pending],
-        lane_empty=plan.lane_empty,
+        lane_above=plan.lane_above,
     )
 
 
@@ -167,7 +168,7 @@ def test_a_log_that_is_written_in_pieces_of_one_transaction_is_whole(tmp_path: P
                 expected=0,
                 append_id=name,
                 events=events(*large[: 1 + place]),
-                index=replace(INDEX, started_at=place),
+                index=replace(INDEX, started_at=place, chain=name),
             )
             for place, name in enumerate(IDS)
         ]

@@ -59,10 +59,10 @@ async def test_within_a_transaction_each_write_sees_the_ones_before(store: Sqlit
 
     asking: list[Coroutine[Any, Any, object]] = [
         insert(store, refund, key="gate:1"),
-        store.append([after(refund, REFUND, b"parked", lane_empty=True)]),
+        store.append([after(refund, REFUND, b"parked", lane_above=0)]),
         store.append([after(refund, REFUND, b"answered", consumes=[1])]),
         insert(store, refund, key="gate:1"),
-        store.append([after(refund._replace(length=2), REFUND, b"parked", lane_empty=True)]),
+        store.append([after(refund._replace(length=2), REFUND, b"parked", lane_above=0)]),
         store.append([after(refund, REFUND, b"late")]),
     ]
     together = asyncio.gather(*asking)
@@ -122,7 +122,7 @@ async def test_a_lane_that_has_grown_long_makes_nothing_slower(store: SqliteStor
         instructions = [await _counted(store._current().writer()), await _counted(store._current().reader())]
         last = await insert(store, head, key=f"{size}:last")
         assert len(await store.pending(REFUND, head.incarnation)) == 1
-        head = await appended(store, after(head, REFUND, b"on", lane_empty=True, consumes=[last]))
+        head = await appended(store, after(head, REFUND, b"on", lane_above=0, consumes=[last]))
         efforts.append([len(counted) for counted in instructions])
 
     assert all(many < 1.2 * few for few, many in zip(*efforts, strict=True))
@@ -276,7 +276,7 @@ def _execute(store: SqliteStorage, statement: str, *parameters: object) -> None:
 
 
 def _parks(head: Appended, name: ExecutionId) -> Any:
-    return after(head, name, b"parked", consumes=[1], lane_empty=True)
+    return after(head, name, b"parked", consumes=[1], lane_above=0)
 
 
 async def _later(turns: int, work: Coroutine[Any, Any, Any]) -> Any:

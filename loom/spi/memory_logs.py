@@ -1,0 +1,196 @@
+"""The logs of the store in memory, their lanes and leases, and one batch on its way in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from loom.core.ids import ExecutionId, Incarnation
+from loom.spi.clock import Clock
+from loom.spi.event_store import (
+    NOBODY,
+    Append,
+    Appended,
+    AppendResult,
+    Conflict,
+    EventRecord,
+    ExecutionRow,
+    IndexRow,
+    LaneClosed,
+    LaneNotEmpty,
+    LeaseChange,
+    Leased,
+    Request,
+    RequestTaken,
+    Send,
+)
+
+Inserted: TypeAlias = "int | RequestTaken | LaneClosed | None"
+
+
+@dataclass(slots=True)
+class Log:
+    """One life of an execution. *appended* holds the items of the last batch that touched it.
+
+    *driver* holds it until *leased_until*. *called* is the number of the last request for which its driver was called, *called_at*
+    the time of the first such call, None when there was none. Times are ms since the epoch.
+    """
+
+    execution_id: ExecutionId
+    incarnation: Incarnation
+    index: IndexRow
+    events: list[EventRecord] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    consumed: set[int] = field(default_factory=set)
+    appended: dict[tuple[str, int], Appended] = field(default_factory=dict)
+    driver: str = ""
+    leased_until: int = 0
+    is_released: bool = False
+    called: int = 0
+    called_at: int | None = None
+
+    def pending(self) -> list[Request]:
+        return [request for request in self.requests if request.number not in self.consumed]
+
+    def row(self, now: int) -> ExecutionRow:
+        lease_ms = max(0, self.leased_until - now)
+        return ExecutionRow(self.execution_id, self.incarnation, len(self.events), self.index, self.driver, lease_ms)
+
+    def change_lease(self, lease: LeaseChange, now: int) -> None:
+        self.driver, self.is_released = lease.driver, False
+        self.leased_until = now + lease.ms if lease.driver else 0
+        if not lease.driver:
+            self.called, self.called_at = 0, None
+
+    def call(self, number: int, now: int) -> None:
+        self.called = number
+        self.called_at = now if self.called_at is None else self.called_at
+
+
+class Logs:
+    """All logs, by the id of their execution, and which link is the last of each chain."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.by_id: dict[ExecutionId, Log] = {}
+        self._tips: dict[str, Log] = {}
+        self._incarnations = itertools.count(1)
+
+    def begin(self, execution_id: ExecutionId, index: IndexRow) -> Log:
+        log = Log(execution_id, Incarnation(next(self._incarnations)), index)
+        self.by_id[execution_id] = log
+        if index.link > self.tip_link(index.chain):
+            self._tips[index.chain] = log
+        return log
+
+    def tip_link(self, chain: str) -> int:
+        """Return the number of the last link of a chain, 0 when it has none."""
+        return self._tips[chain].index.link if chain in self._tips else 0
+
+    def life(self, execution_id: ExecutionId, incarnation: Incarnation) -> Log | None:
+        log = self.by_id.get(execution_id)
+        return log if log and log.incarnation == incarnation else None
+
+    def insert(self, wish: Send, *, incarnation: Incarnation | None, while_open: bool) -> Inserted:
+        """Add a request to the lane of a chain; see `RequestLane.insert`. Any life will do when *incarnation* is None."""
+        log = self.by_id.get(wish.chain)
+        if log is None or log.index.chain != wish.chain or incarnation not in (None, log.incarnation):
+            return None
+        for request in log.requests:
+            if wish.key and request.key == wish.key:
+                return RequestTaken(request.number, pending=request.number not in log.consumed)
+        tip = self._tips[wish.chain]
+        if while_open and tip.index.ended:
+            return LaneClosed(tip.index.status)
+        number = len(log.requests) + 1
+        log.requests.append(Request(number, *wish[1:]))
+        tip.call(number, self.clock.now_ms())
+        return number
+
+
+class Transaction:
+    """One batch on its way in: what it has appended where, and whom it has refused."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs, self._now = logs, logs.clock.now_ms()
+        self._appended: dict[ExecutionId, dict[tuple[str, int], Appended]] = {}
+        self._refused: set[ExecutionId] = set()
+
+    def apply(self, batch: Sequence[Append]) -> list[AppendResult]:
+        return [self._decide(item) for item in batch]
+
+    def _decide(self, item: Append) -> AppendResult:
+        log = self._logs.by_id.get(item.execution_id)
+        if log and item.execution_id not in self._refused:
+            earlier = log.appended.get((item.append_id, item.expected))
+            if earlier:
+                return self._remember(item, earlier)
+        refusal = self._refusal(item)
+        if refusal is None:
+            return self._write(item)
+        self._refused.update(written_to(item))
+        return refusal
+
+    def _refusal(self, item: Append) -> Conflict | Leased | LaneNotEmpty | None:
+        for each in _with_following(item):
+            log = self._logs.by_id.get(each.execution_id)
+            if each.execution_id in self._refused or not _fits(log, each):
+                return Conflict(len(log.events), log.incarnation) if log else Conflict(0, None)
+            if log and (refusal := self._leased(log, each)):
+                return refusal
+            if left := self._left_in_lane(log, each):
+                return LaneNotEmpty(left)
+        return None
+
+    def _leased(self, log: Log, item: Append) -> Leased | None:
+        own = (item.lease or NOBODY).driver
+        free = not item.takes_over or log.driver in ("", own, item.gone) or log.leased_until <= self._now
+        return None if free else Leased(log.driver, log.leased_until - self._now)
+
+    def _left_in_lane(self, log: Log | None, item: Append) -> int:
+        """Return how many requests keep the item out."""
+        lane = self._lane(log, item)
+        if lane is None or item.lane_above is None:
+            return 0
+        above = [each for each in lane.pending() if each.number > item.lane_above and each.number not in item.consumes]
+        return len([each for each in above if not item.lane_kinds or each.kind in item.lane_kinds])
+
+    def _lane(self, log: Log | None, item: Append) -> Log | None:
+        return log if item.lane is None else self._logs.life(*item.lane)
+
+    def _write(self, item: Append) -> Appended:
+        log = self._logs.by_id.get(item.execution_id) or self._logs.begin(item.execution_id, item.index)
+        log.events.extend(item.events)
+        log.index = item.index
+        if lane := self._lane(log, item):
+            lane.consumed.update(item.consumes)
+        if item.lease is not None:
+            log.change_lease(item.lease, self._now)
+        result = self._remember(item, Appended(log.incarnation, len(log.events)))
+        log.appended = self._appended[item.execution_id]
+        if item.follows is not None:
+            self._write(item.follows)
+        for send in item.sends:
+            self._logs.insert(send, incarnation=None, while_open=True)
+        return result
+
+    def _remember(self, item: Append, result: Appended) -> Appended:
+        self._appended.setdefault(item.execution_id, {})[item.append_id, item.expected] = result
+        return result
+
+
+def _with_following(item: Append) -> list[Append]:
+    return [item] if item.follows is None else [item, *_with_following(item.follows)]
+
+
+def written_to(item: Append) -> list[ExecutionId]:
+    """Return the executions whose logs *item* may have made longer."""
+    return [each.execution_id for each in _with_following(item)]
+
+
+def _fits(log: Log | None, item: Append) -> bool:
+    if log is None:
+        return item.expected == 0 and item.incarnation is None
+    return item.expected == len(log.events) and item.incarnation == log.incarnation
