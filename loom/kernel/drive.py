@@ -149,7 +149,7 @@ class Drive:
 
     def is_failing(self, branch: Branch) -> bool:
         """Whether *branch* is in a scope that is failing, where nothing new is started."""
-        return any(branch.prefix.startswith(f"{call.id}/") for call in self.failing)
+        return bool(self.failing) and any(branch.prefix.startswith(f"{call.id}/") for call in self.failing)
 
     def cut_below(self, prefix: str) -> None:
         """Cut every branch at or below *prefix*."""

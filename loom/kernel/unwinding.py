@@ -95,10 +95,13 @@ class Unwinding:
         standing = {b.task: b.where() for b in leaves if b.task is not None and not b.task.done()}
         for branch in leaves:
             self.signal(branch, DriveEnding())
-        waited = {b.task for b in leaves if b.task is not None} | {self._exhausted}
-        await asyncio.wait(waited, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(0)
-        ended = [b.task for b in leaves if b.task is not None and b.task.done()]
+        tasks = [b.task for b in leaves if b.task is not None]
+        if not any(task.done() for task in tasks):  # most end at once
+            waited = {*tasks, self._exhausted}
+            await asyncio.wait(waited, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(0)
+        ended = [task for task in tasks if task.done()]
         for task in ended:
             swallowed = self._drive.ending == "park" and not task.cancelled() and not is_signal(task.exception())
             if swallowed and task in standing:

@@ -44,11 +44,15 @@ class Session:
 
     async def writer(self) -> Writer:
         """Return the connection that writes; opening it makes the database."""
+        if self._writer.opened is not None and not self._closed:
+            return self._writer.opened
         await self._watch_loop()
         return await self._writer.get()
 
     async def reader(self) -> Reader:
         """Return the connection that reads. A store that may write makes the database first."""
+        if self._reader.opened is not None and not self._closed:
+            return self._reader.opened
         await self._watch_loop()
         if not self._settings.readonly:
             await self._writer.get()
@@ -96,16 +100,17 @@ class _Opening(Generic[D, J]):
     def __init__(self, start: Callable[[], Coroutine[None, None, SqliteThread[D, J]]]) -> None:
         self._start = start
         self._task: asyncio.Task[SqliteThread[D, J]] | None = None
+        self.opened: SqliteThread[D, J] | None = None
+        """The thread that was started, until it is closed."""
 
     async def get(self) -> SqliteThread[D, J]:
         if self._task is None or _failed(self._task):
             self._task = asyncio.create_task(self._start())
-        if self._task.done():
-            return self._task.result()
-        return await asyncio.shield(self._task)  # a caller that gives up must not stop it for the others
+        self.opened = await asyncio.shield(self._task)  # a caller that gives up must not stop it for the others
+        return self.opened
 
     async def close(self) -> None:
-        task, self._task = self._task, None
+        task, self._task, self.opened = self._task, None, None
         if task is not None:
             await asyncio.wait([task])
             if not _failed(task):
