@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from loom.app.config import LoomApp, define_config
     from loom.coordination.live_query import watch
+    from loom.coordination.saga import saga
     from loom.core.choice import Choice
     from loom.core.envelope import EventEnvelope
     from loom.core.errors import LoomError
     from loom.core.failures import (
+        CompensationFailed,
         DecisionFailed,
         FailureRecord,
         GateTimedOut,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CatchUp",
     "Choice",
+    "CompensationFailed",
     "Context",
     "DecisionFailed",
     "EffectContext",
@@ -60,6 +63,7 @@ __all__ = [
     "define_config",
     "fail",
     "flow",
+    "saga",
     "schedule",
     "sqlite_storage",
     "step",
@@ -70,6 +74,7 @@ __all__ = [
 _HOMES = {
     "CatchUp": "loom.core.schedule",
     "Choice": "loom.core.choice",
+    "CompensationFailed": "loom.core.failures",
     "Context": "loom.kernel.context",
     "DecisionFailed": "loom.core.failures",
     "EffectContext": "loom.core.middleware",
@@ -92,6 +97,7 @@ _HOMES = {
     "define_config": "loom.app.config",
     "fail": "loom.core.failures",
     "flow": "loom.core.flow",
+    "saga": "loom.coordination.saga",
     "schedule": "loom.core.schedule",
     "sqlite_storage": "loom.plugins.sqlite",
     "step": "loom.core.step",

@@ -25,6 +25,7 @@ _BY_ERROR: Final = {
     "already-answered": ExitCode.USAGE,
     "approval-mismatch": ExitCode.USAGE,
     "duplicate-id": ExitCode.USAGE,
+    "execution-compensated": ExitCode.USAGE,
     "execution-ended": ExitCode.USAGE,
     "execution-not-failed": ExitCode.USAGE,
     "execution-not-found": ExitCode.NOT_FOUND,

@@ -10,6 +10,7 @@ import loom
 GOLDEN = [
     "CatchUp",
     "Choice",
+    "CompensationFailed",
     "Context",
     "DecisionFailed",
     "EffectContext",
@@ -32,6 +33,7 @@ GOLDEN = [
     "define_config",
     "fail",
     "flow",
+    "saga",
     "schedule",
     "sqlite_storage",
     "step",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -118,6 +118,21 @@ class DecisionFailed(Failure):
     def __init__(self, *, decision: str, record: FailureRecord) -> None:
         self.decision, self.record = decision, record
         super().__init__(f"the chooser of {decision!r} failed: {record}")
+
+
+class CompensationFailed(Failure):
+    """Undos of a saga failed; all others have run. Its cause is what the saga failed with.
+
+    *steps* are the undos that failed, in the order in which they were called, *records* what they failed with.
+    """
+
+    code = "compensation-failed"
+    hint = "What they were to undo is left to a person; the log has their arguments."
+
+    def __init__(self, *, steps: Sequence[str], records: Sequence[FailureRecord]) -> None:
+        self.steps, self.records = tuple(steps), tuple(records)
+        told = "; ".join(f"{step}: {record}" for step, record in zip(self.steps, self.records, strict=True))
+        super().__init__(f"what was done could not be undone: {told}")
 
 
 FailureTypes = Mapping[str, Any]

@@ -56,9 +56,9 @@ class StepContext:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How a call of a step is told apart from others: by occurrence, key, a name of its own, or as a retry."""
+    """How a call of a step is told apart from others: by occurrence, key, a name of its own, as a retry, or as an undo."""
 
-    kind: Literal["occurrence", "key", "name", "retry"]
+    kind: Literal["occurrence", "key", "name", "retry", "compensate"]
     value: str = ""
 
 
@@ -112,9 +112,32 @@ class Step(Generic[P, R_co]):
             raise InvalidDeclaration(f"{self.id}.retried({n}): deliberate retries are counted from 1")
         return replace(self, naming=Naming("retry", str(n)))
 
+    def undone_by(self, undo: Step[P, Any]) -> Undoable[P, R_co]:
+        """Return the step together with the one that undoes it, for `saga.run`: both take the same parameters.
+
+        *undo* is called whatever became of the step: it has to cope with one that never happened, or happened half.
+
+        Raises:
+            InvalidDeclaration: the two take different parameters.
+        """
+        if list(self.signature.parameters) != list(undo.signature.parameters):
+            raise InvalidDeclaration(
+                f"{undo.id} cannot undo {self.id}: {undo.signature} is not {self.signature}",
+                hint="Give both the same parameters, or give the undo arguments of its own: saga.undo(undo, ...).",
+            )
+        return Undoable(self, undo)
+
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         return self.fn
+
+
+@dataclass(frozen=True, slots=True)
+class Undoable(Generic[P, R_co]):
+    """A step and the one that undoes it. `Step.undone_by` makes it."""
+
+    step: Step[P, R_co]
+    undo: Step[P, Any]
 
 
 def _takes_context(fn: Callable[..., Any], signature: inspect.Signature) -> bool:

@@ -68,7 +68,7 @@ class Branch:
         self.standing: Call | None = None
         self.waiting: dict[Call, None] = {}
         self.ended = self.cut = False
-        self.last_id, self.draws = "", 0
+        self.last_id, self.draws, self.undos = "", 0, 0
 
     def mint(self, name: str, tag: Tag | None = None) -> str:
         """Return the id text of the next call of *name*: with *tag*, or the next occurrence."""

@@ -125,6 +125,8 @@ class Context(Branching):
             text = branch.mint(step.id)
         elif naming.kind == "retry":
             text = branch.mint(step.id, Tag("retry", naming.value))
+        elif naming.kind == "compensate":
+            text, branch.undos = branch.mint(step.id, Tag("compensate", str(branch.undos))), branch.undos + 1
         else:
             text = self._named(branch, step, values.digest(compared), encoded)
             served = branch.served.get(text)

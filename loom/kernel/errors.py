@@ -4,11 +4,11 @@
     |- InvalidId, InvalidDeclaration, UnknownFlow,        core/errors.py
     |  ExecutionTerminated
     |- Failure: TypedFailure, StepFailed, GateTimedOut,   core/failures.py: the only ones a flow may catch
-    |           DecisionFailed
+    |           DecisionFailed, CompensationFailed
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound
     |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
-    |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionNotFailed
+    |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionNotFailed, ExecutionCompensated
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
@@ -56,6 +56,17 @@ class ExecutionNotFailed(LoomError):
     def __init__(self, *, execution_id: str, status: str) -> None:
         self.execution_id, self.status = execution_id, status
         super().__init__(f"{execution_id} is {status}, not failed, so there is nothing to retry")
+
+
+class ExecutionCompensated(LoomError):
+    """What a retry would go on from was undone by a saga."""
+
+    code = "execution-compensated"
+    hint = "Start it anew, under another id."
+
+    def __init__(self, *, execution_id: str) -> None:
+        self.execution_id = execution_id
+        super().__init__(f"{execution_id} undid what it had done before it failed, so a retry has nothing to build on")
 
 
 class SequenceConflict(LoomError):

@@ -8,7 +8,7 @@ from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionRetried
 from loom.core.identity import scope_of
 from loom.core.state import ExecutionState
-from loom.kernel.errors import ExecutionNotFailed
+from loom.kernel.errors import ExecutionCompensated, ExecutionNotFailed
 
 
 def retried(state: ExecutionState) -> ExecutionRetried:
@@ -21,6 +21,7 @@ def retried(state: ExecutionState) -> ExecutionRetried:
 
     Raises:
         ExecutionNotFailed: the run is not failed.
+        ExecutionCompensated: what a retry would build on was undone.
     """
     if state.status != "failed":
         raise ExecutionNotFailed(execution_id=state.execution_id, status=state.status)
@@ -31,7 +32,7 @@ def retried(state: ExecutionState) -> ExecutionRetried:
         return ExecutionRetried(generation=generation, void=[], reopened=[], cuts=[])
     limits = _limits(cause, list(starts.values()))
     # What is not idempotent is never made void: asked again at its place, its record, or its doubt, is served again.
-    may_be = {sequence: start for sequence, start in starts.items() if not getattr(start.payload, "once", None)}
+    may_be = {s: start for s, start in starts.items() if _is_undo(start) or not getattr(start.payload, "once", None)}
     void = [s for s, start in may_be.items() if start.payload.ordinal > limits.get(scope_of(start.payload.id), 1 << 62)]
     reopened = [cause.sequence] if cause.type == "STEP_STARTED" else []
     if not reopened and cause.type != "SCOPE_OPENED":
@@ -39,12 +40,18 @@ def retried(state: ExecutionState) -> ExecutionRetried:
     # what was asked inside a scope that is itself void is void with it
     above = [starts[v] for v in void]
     void += [s for s, start in may_be.items() if s not in void and _inside(start, above)]
+    if any(_is_undo(starts[sequence]) for sequence in void):
+        raise ExecutionCompensated(execution_id=state.execution_id)
     cuts = [
         sequence
         for sequence, cut in state.cuts.items()
         if sequence in void or sequence == cause.sequence or _inside(cause, [cut.start])
     ]
     return ExecutionRetried(generation, sorted(void), reopened, sorted(cuts))
+
+
+def _is_undo(start: EventEnvelope[Any]) -> bool:
+    return "#compensate:" in start.payload.id  # a sign of its own inside a name is escaped
 
 
 def _limits(cause: EventEnvelope[Any], starts: list[EventEnvelope[Any]]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Three small flows that between them do all that a crash could spoil."""
+"""A few small flows that between them do all that a crash could spoil."""
 
 from __future__ import annotations
 
@@ -137,6 +137,36 @@ async def held(ctx: loom.Context) -> int:
     """Hang in a step, and go on with another."""
     word = await ctx.run(hold, "word")
     return await ctx.run(mail, word)
+
+
+@loom.step(retry=loom.Retry(attempts=2, delay=SHORT))
+async def take(step: loom.StepContext, what: str) -> str:
+    if what == "car":
+        raise ConnectionError(f"no car, attempt {step.attempt}")
+    return f"{what} is taken"
+
+
+@loom.step(retry=loom.Retry(attempts=2, delay=SHORT))
+async def give_back(step: loom.StepContext, what: str) -> str:
+    if what == "hotel" or (what == "seat" and step.attempt == 1):
+        raise ConnectionError(f"no line to the {what}")
+    return f"{what} is given back"
+
+
+@loom.flow
+async def trip(ctx: loom.Context) -> list[str]:
+    """Take what cannot all be had; undo it in reverse, over an undo that fails once and one that fails for good."""
+    taking = take.undone_by(give_back)
+    try:
+        async with loom.saga(ctx) as saga:
+            await saga.run(taking, "flight")
+            await ctx.map(lambda ctx, what: saga.run(taking, what), ["hotel", "spa"], limit=1)
+            async with loom.saga(ctx) as inner:
+                await inner.run(taking, "seat")
+                await inner.run(taking, "car")
+    except loom.CompensationFailed as failed:
+        return [*failed.steps, *map(str, failed.records)]
+    return []
 
 
 ANSWERS: Final = {"parallel/north/guests": 2, "parallel/southern/guests": 3}

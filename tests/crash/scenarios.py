@@ -31,7 +31,7 @@ class Scenario(NamedTuple):
 
 
 def _small(folder: Path, config: dict[str, Any]) -> loom.LoomApp:
-    return loom.define_config(flows=[flows.pages, flows.rooms, flows.order, flows.held], **config)
+    return loom.define_config(flows=[flows.pages, flows.rooms, flows.order, flows.trip, flows.held], **config)
 
 
 def _refund_desk(folder: Path, config: dict[str, Any]) -> loom.LoomApp:
@@ -48,10 +48,11 @@ SCENARIOS: Final = {
     "pages": Scenario("pages", _small, {}),
     "rooms": Scenario("rooms", _small, flows.ANSWERS),
     "order": Scenario("order", _small, {}),
+    "trip": Scenario("trip", _small, {}),
     "refund_desk": Scenario("refund", _refund_desk, {"approval": {"approved": True}}, {"claim": "C-101"}),
     "held": Scenario("held", _small, {}),
 }
-KILLED: Final = ("pages", "rooms", "order", "refund_desk")
+KILLED: Final = ("pages", "rooms", "order", "trip", "refund_desk")
 """The scenarios whose processes are killed."""
 
 

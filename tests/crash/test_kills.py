@@ -52,6 +52,18 @@ def test_wherever_it_is_killed_and_killed_again_it_comes_to_the_same_end(
     assert killed > 200
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.proves("CMP-14")
+def test_a_saga_that_is_killed_while_it_undoes_undoes_nothing_twice(nursery: Nursery, folder: Path, seed: int) -> None:
+    expected = undisturbed(nursery, "trip", folder / "trip")
+
+    for number, (name, ends) in enumerate(sample(random.Random(seed), {"trip": expected})):
+        report, lefts = crash(nursery, name, folder / str(number), ends)
+
+        verify(expected, report, lefts)
+
+
 def test_each_moment_of_each_write_and_effect_is_a_death() -> None:
     found = deaths({"writes": 2, "effects": 1})
 

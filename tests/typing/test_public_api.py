@@ -72,6 +72,25 @@ async def refund(ctx: loom.Context, claim: Claim) -> str:
     return await ctx.run(pay, claim)
 
 
+@loom.step
+async def unpay(claim: Claim) -> None: ...
+
+
+@loom.step
+async def unpay_otherwise(receipt: str) -> None: ...
+
+
+@loom.flow
+async def undoing(ctx: loom.Context, claim: Claim) -> str:
+    async with loom.saga(ctx) as saga:
+        assert_type(await saga.run(pay.undone_by(unpay), claim), str)
+        saga.undo(unpay_otherwise, "R-1")
+        pay.undone_by(unpay_otherwise)  # type: ignore[arg-type]
+        await saga.run(pay.undone_by(unpay), 5)  # type: ignore[arg-type]
+        saga.undo(unpay_otherwise, claim)  # type: ignore[arg-type]
+    return ""
+
+
 async def one(ctx: loom.Context) -> int:
     return 1
 
