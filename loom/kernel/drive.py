@@ -311,23 +311,26 @@ class Drive:
         self.delivery.leave(self._root)
 
     async def _attend(self) -> None:
-        turns: dict[str, Callable[[], Awaitable[None]]] = {
+        turns: dict[str, Callable[[], Awaitable[bool | None]]] = {
             "frontier": partial(reach, self),
             "idle": self._idle,
             "ended": self._ended,
         }
+        rests: bool | None = False
         while self.ending is None:
             if self.is_interrupted:
                 await self._stop_softly()
                 return
             if self.requests.are_waiting and not self.asking.is_replaying:
                 await self.requests.take()
+                rests = False
             self._wake = self._loop.create_future()
-            self.delivery.stir()
-            reason = await self._wake
+            if not rests:  # else whatever comes stirs
+                self.delivery.stir()
+            reason, rests = await self._wake, False
             # Since it was woken, a branch that waits for no syscall may have moved, or a timer begun an attempt.
             if reason in turns and not self.is_over and self.delivery.still_stands and not self.flights:
-                await turns[reason]()
+                rests = await turns[reason]()
 
     async def _stop_softly(self) -> None:
         self.delivery.closed = True
@@ -335,16 +338,17 @@ class Drive:
         await self.flights.wait(max(self.around.grace_s, self.flights.once_timeout_s()))
         self.stop(DriveInterrupted(execution_id=self.state.execution_id))
 
-    async def _idle(self) -> None:
+    async def _idle(self) -> bool:
+        """Wait in place, and return whether there is nothing to do until something comes; or park."""
         if self.timers.fire_due():
-            return
+            return False
         due = self.timers.next_due()
         if due is not None and due - self.around.clock.now_ms() <= self.setting.linger_ms:
             self.timers.arm()
-            return
+            return True
         if not any(self.wants(call) for call in self.delivery.calls.values()):
             self.unwinding.watch_stray(self._root, STRAY_WAIT_S)
-            return
+            return True
         self.timers.disarm()
         self.asking.is_paused = True
         self.unpaused.clear()
@@ -353,10 +357,11 @@ class Drive:
         self.unpaused.set()
         if parked:
             self.ending = self.ending or "park"  # unless something stopped it meanwhile
-            return
+            return False
         self.requests.are_waiting = True
         self.timers.arm()
         self.asking.release()
+        return False
 
     async def _ended(self) -> None:
         assert self.body is not None

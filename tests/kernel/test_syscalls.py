@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import loom
+from loom.kernel.drive import Drive
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import Storage
 from tests.kernel.running import RUN, kinds, records, runtime
@@ -190,6 +191,26 @@ async def test_a_time_without_its_zone_is_refused() -> None:
     flow = asking(lambda c: c.sleep_until(datetime(2030, 1, 1)))  # noqa: DTZ001  # what is refused
 
     assert (await runtime(flow).start(flow, id=RUN)).status == "failed"
+
+
+async def test_a_drive_that_waits_in_place_does_nothing_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[None] = []
+    look = Drive._idle
+
+    async def counted(drive: Drive) -> bool:
+        looks.append(None)
+        return await look(drive)
+
+    monkeypatch.setattr(Drive, "_idle", counted)
+
+    @loom.flow
+    async def flow(ctx: loom.Context) -> None:
+        await ctx.sleep(0.3)
+        await asyncio.sleep(0.3)
+
+    await runtime(flow).start(flow, id=RUN)
+
+    assert len(looks) < 10
 
 
 @pytest.mark.parametrize("linger_s", [0, 30])
