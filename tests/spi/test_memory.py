@@ -7,6 +7,7 @@ import pytest
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.storage import StorageConformance
+from loom.spi.clock import VirtualClock
 from loom.spi.event_store import Storage
 from loom.spi.memory import MemoryStorage
 from loom.spi.schedule_store import ScheduleStore
@@ -15,8 +16,12 @@ from loom.spi.schedule_store import ScheduleStore
 @pytest.mark.proves("STO-01", "KER-19")
 class TestMemoryStorage(StorageConformance):
     @pytest.fixture
-    def store(self) -> Storage:
-        return MemoryStorage()
+    def clock(self) -> VirtualClock:
+        return VirtualClock()
+
+    @pytest.fixture
+    def store(self, clock: VirtualClock) -> Storage:
+        return MemoryStorage(clock=clock)
 
 
 @pytest.mark.proves("RNG-21")

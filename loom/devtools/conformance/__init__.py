@@ -1,6 +1,9 @@
-"""Kits that hold an adapter to its interface: inherit the class in a test and give the fixture it asks for.
+"""Kits that hold an adapter to its interface: inherit the class in a test and give the fixtures it asks for.
 
 class TestMyStore(StorageConformance):
 @pytest.fixture
-async def store(self, tmp_path: Path) -> AsyncIterator[Storage]: ...
+def clock(self) -> VirtualClock: ...
+
+@pytest.fixture
+async def store(self, tmp_path: Path, clock: VirtualClock) -> AsyncIterator[Storage]: ...
 """

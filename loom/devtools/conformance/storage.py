@@ -1,4 +1,7 @@
-"""All that a `Storage` must do: inherit this one class and give the fixture *store*, empty and open to each test."""
+"""All that a `Storage` must do: inherit this one class and give the fixtures it asks for.
+
+These are *clock*, a `VirtualClock`, and *store*, which reads it, empty and open to each test.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import asyncio
 
 from loom.core.ids import ExecutionId
 from loom.devtools.conformance.batches import BatchConformance
+from loom.devtools.conformance.chains import ChainConformance, SendConformance
 from loom.devtools.conformance.event_feed import EventFeedConformance
 from loom.devtools.conformance.event_store import AppendIdConformance, EventStoreConformance, ReadConformance
 from loom.devtools.conformance.execution_index import ExecutionIndexConformance
+from loom.devtools.conformance.leases import ClaimConformance, LeaseConformance, TakeOverConformance
 from loom.devtools.conformance.logs import (
     REFUND,
     after,
@@ -31,6 +36,11 @@ class StorageConformance(
     ReadConformance,
     RequestLaneConformance,
     ExecutionIndexConformance,
+    ChainConformance,
+    SendConformance,
+    LeaseConformance,
+    TakeOverConformance,
+    ClaimConformance,
     EventFeedConformance,
 ):
     """All of it, and the life of the store itself."""

@@ -14,6 +14,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 from loom.plugins.sqlite import schema
 from loom.plugins.sqlite.failures import LockHeld, is_busy, store_error
 from loom.plugins.sqlite.wal import WalGuard, wal_safety
+from loom.spi.clock import Clock
 from loom.spi.errors import StoreCorrupt, StoreNotFound, StoreUnavailable
 
 P = ParamSpec("P")
@@ -31,12 +32,13 @@ _READONLY_HINT: Final = "Open the store without readonly=True to write to it."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqliteSettings:
-    """How one database is opened. Times are in seconds."""
+    """How one database is opened, and the clock by which leases are judged. Times are in seconds."""
 
     path: Path
     readonly: bool
     busy_timeout_s: float
     checkpoint_bytes: int
+    clock: Clock
 
     @property
     def url(self) -> str:
@@ -77,6 +79,7 @@ class WritableDatabase(Database):
     def __init__(self, settings: SqliteSettings, raw: sqlite3.Connection, guard: WalGuard) -> None:
         super().__init__(settings, raw)
         self._guard = guard
+        self.now_ms = settings.clock.now_ms
         self._file = _identity(settings.path)
 
     def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi.event_store import (
@@ -17,27 +17,28 @@ from loom.spi.event_store import (
     AppendResult,
     Conflict,
     IndexRow,
+    LaneClosed,
     LaneNotEmpty,
+    LeaseChange,
+    Leased,
     RequestKind,
     RequestTaken,
+    Send,
 )
 
 
 class Insert(NamedTuple):
-    """A request on its way into a lane; see `RequestLane.insert`."""
+    """A request on its way into a lane, of any life when *incarnation* is None; see `RequestLane.insert`."""
 
-    execution_id: ExecutionId
-    incarnation: Incarnation
-    kind: RequestKind
-    key: str
-    at: int
-    body: bytes
+    send: Send
+    incarnation: Incarnation | None
+    while_open: bool
 
 
 Batch: TypeAlias = Sequence[Append]
 Write: TypeAlias = Batch | Insert
 
-Inserted: TypeAlias = int | RequestTaken | None
+Inserted: TypeAlias = int | RequestTaken | LaneClosed | None
 WriteResult: TypeAlias = list[AppendResult] | Inserted
 
 EventRow: TypeAlias = "tuple[Incarnation, int, str, int, bytes, bytes]"
@@ -49,58 +50,136 @@ RequestRow: TypeAlias = "tuple[Incarnation, int, RequestKind, str, int, bytes]"
 AppendedAs: TypeAlias = dict[tuple[str, int], int]
 """What the last append that touched a log wrote there: append id and expected length, to the length afterwards."""
 
-Sorted: TypeAlias = tuple[str, str, int, int | None]
-"""What listings are sorted and searched by: flow, status, started_at, wake_at."""
+
+class Place(NamedTuple):
+    """What listings are sorted and searched by."""
+
+    flow: str
+    started_at: int
+    status: str
+    wake_at: int | None
+    ended: bool
+
+
+class Hold(NamedTuple):
+    """Who holds an execution (None: nobody), until when, and for which request its driver was called, since when."""
+
+    driver: str | None = None
+    leased_until: int = 0
+    released: bool = False
+    called: int = 0
+    called_at: int | None = None
+
+    def changed(self, lease: LeaseChange, now: int) -> Hold:
+        if not lease.driver:
+            return NOT_HELD
+        return Hold(lease.driver, now + lease.ms, called=self.called, called_at=self.called_at)
+
+    def calling(self, number: int, now: int) -> Hold:
+        return self._replace(called=number, called_at=now if self.called_at is None else self.called_at)
+
+
+NOT_HELD: Final = Hold()
 
 
 @dataclass(slots=True, kw_only=True)
 class Stand:
-    """Where a log and its lane stand; *was* is what its row is sorted by on disk, None when it has no row yet.
+    """Where a log stands; *place_was* and *hold_was* are what its row has on disk, None when it has no row yet.
 
-    *pending* has all the pending requests of a log that is about to be parked. For a lane that is about to grow, *last*
-    is the greatest number in it, and *keys* has the numbers of the keys in question (those pending are in *pending*).
     *index* is the index row to write, None when the log has not been touched.
     """
 
+    execution_id: ExecutionId
     incarnation: Incarnation
+    chain: str
+    link: int
+    place: Place
     length: int = 0
-    was: Sorted | None = None
+    hold: Hold = NOT_HELD
     appended: AppendedAs = field(default_factory=dict)
-    pending: set[int] = field(default_factory=set)
-    last: int = 0
-    keys: dict[str, int] = field(default_factory=dict)
+    place_was: Place | None = None
+    hold_was: Hold | None = None
     index: IndexRow | None = None
 
 
-class Decisions:
-    """One transaction: what its writes come to, and the rows that have to be written for it."""
+@dataclass(slots=True, kw_only=True)
+class LaneStand:
+    """How a lane stands, as far as it was asked about.
 
-    def __init__(self, stands: Mapping[str, Stand], last_incarnation: int) -> None:
-        self.stands, self._last = dict(stands), last_incarnation
+    *pending* has pending requests with their kinds: those above what a driver has seen. For a lane that is about to grow, *last*
+    is the greatest number in it, and *keys* has the numbers of the keys in question (those pending are in *pending*).
+    """
+
+    pending: dict[int, RequestKind] = field(default_factory=dict)
+    last: int = 0
+    keys: dict[str, int] = field(default_factory=dict)
+
+
+class Stands(NamedTuple):
+    """What a transaction read: logs by id, lanes by the incarnation of theirs, the last links of chains that are sent to."""
+
+    logs: Mapping[ExecutionId, Stand]
+    lanes: Mapping[Incarnation, LaneStand]
+    tips: Mapping[str, ExecutionId]
+    last_incarnation: int
+
+
+class Decisions:
+    """One transaction at the time *now*: what its writes come to, and the rows that have to be written for it."""
+
+    def __init__(self, stands: Stands, now: int) -> None:
+        self.stands, self.lanes, self._tips = dict(stands.logs), dict(stands.lanes), dict(stands.tips)
+        self._last, self.now = stands.last_incarnation, now
         self.events: list[EventRow] = []
         self.requests: list[RequestRow] = []
         self.consumed: list[tuple[Incarnation, int]] = []
 
     def decide(self, write: Write) -> WriteResult:
         """Return the result of one write."""
-        return self._insert(write) if isinstance(write, Insert) else _BatchDecision(self).decide(write)
+        return self.insert(write) if isinstance(write, Insert) else _BatchDecision(self).decide(write)
 
-    def _insert(self, wish: Insert) -> Inserted:
-        stand = self.stands.get(wish.execution_id)
-        if stand is None or stand.incarnation != wish.incarnation:
+    def insert(self, wish: Insert) -> Inserted:
+        """Put a request into a lane, and call the driver of the last link of its chain."""
+        send = wish.send
+        stand = self.stands.get(send.chain)
+        if stand is None or stand.chain != send.chain or wish.incarnation not in (None, stand.incarnation):
             return None
-        if wish.key and (taken := stand.keys.get(wish.key)):
-            return RequestTaken(taken, pending=taken in stand.pending)
-        stand.last += 1
-        stand.pending.add(stand.last)
-        stand.keys[wish.key] = stand.last
-        self.requests.append((stand.incarnation, stand.last, *wish[2:]))
-        return stand.last
+        lane = self.lanes[stand.incarnation]
+        if send.key and (taken := lane.keys.get(send.key)):
+            return RequestTaken(taken, pending=taken in lane.pending)
+        tip = self.stands[self._tips.get(send.chain, send.chain)]
+        if wish.while_open and tip.place.ended:
+            return LaneClosed(tip.place.status)
+        lane.last += 1
+        lane.pending[lane.last] = send.kind
+        lane.keys[send.key] = lane.last
+        tip.hold = tip.hold.calling(lane.last, self.now)
+        self.requests.append((stand.incarnation, lane.last, *send[1:]))
+        return lane.last
 
-    def begin(self, execution_id: ExecutionId) -> Stand:
+    def lane(self, stand: Stand | None, item: Append) -> LaneStand | None:
+        """Return the lane of an item, None when it is not there."""
+        run = self.lane_of(stand, item)
+        return None if run is None else self.lanes.get(run)
+
+    def lane_of(self, stand: Stand | None, item: Append) -> Incarnation | None:
+        """Return the incarnation of the log that the lane of an item is beside, None when it is not there."""
+        if item.lane is not None:
+            stand = self.stands.get(item.lane.execution_id)
+            return item.lane.incarnation if stand and stand.incarnation == item.lane.incarnation else None
+        return stand.incarnation if stand else None
+
+    def begin(self, item: Append) -> Stand:
         """Return the stand of a new log, with the next incarnation."""
         self._last += 1
-        stand = self.stands[execution_id] = Stand(incarnation=Incarnation(self._last))
+        run, index = Incarnation(self._last), item.index
+        stand = Stand(
+            execution_id=item.execution_id, incarnation=run, chain=index.chain, link=index.link, place=place_of(index)
+        )
+        self.stands[item.execution_id], self.lanes[run] = stand, LaneStand()
+        tip = self.stands.get(self._tips.get(index.chain, ExecutionId(index.chain)))
+        if tip is None or tip.link < index.link:
+            self._tips[index.chain] = item.execution_id
         return stand
 
 
@@ -117,41 +196,84 @@ class _BatchDecision:
 
     def _decide(self, item: Append) -> AppendResult:
         stand = self._decisions.stands.get(item.execution_id)
-        result = self._refusal(stand, item)
-        if result is not None:
-            self._refused.add(item.execution_id)
-            return result
-        if stand is None:
-            stand = self._decisions.begin(item.execution_id)
-        name = (item.append_id, item.expected)
-        known = stand.appended.get(name)
-        appended = self._appended.setdefault(item.execution_id, {})
-        appended[name] = item.expected + len(item.events) if known is None else known
-        if known is None:
-            self._write(stand, item)
-            stand.appended = appended
-        return Appended(stand.incarnation, appended[name])
+        if stand and item.execution_id not in self._refused:
+            known = stand.appended.get((item.append_id, item.expected))
+            if known is not None:
+                return self._remember(stand, item, known)
+        refusal = self._refusal(item)
+        if refusal is None:
+            return self._write(item)
+        self._refused.update(each.execution_id for each in with_following(item))
+        return refusal
 
-    def _refusal(self, stand: Stand | None, item: Append) -> Conflict | LaneNotEmpty | None:
-        """Return why *item* is refused, None when it is written or was written before."""
-        refused = item.execution_id in self._refused
-        if stand is None:
-            return Conflict(0, None) if refused or item.expected or item.incarnation is not None else None
-        if not refused and (item.append_id, item.expected) in stand.appended:
+    def _refusal(self, item: Append) -> Conflict | Leased | LaneNotEmpty | None:
+        """Return why *item* is refused, None when it is written."""
+        for each in with_following(item):
+            stand = self._decisions.stands.get(each.execution_id)
+            if each.execution_id in self._refused or not _fits(stand, each):
+                return Conflict(stand.length, stand.incarnation) if stand else Conflict(0, None)
+            if stand and (refusal := self._leased(stand.hold, each)):
+                return refusal
+            lane = self._decisions.lane(stand, each)
+            if lane and (left := _left(lane, each)):
+                return LaneNotEmpty(left)
+        return None
+
+    def _leased(self, hold: Hold, item: Append) -> Leased | None:
+        own, left = item.lease.driver if item.lease else "", hold.leased_until - self._decisions.now
+        if not item.takes_over or hold.driver in (None, own, item.gone) or left <= 0:
             return None
-        if refused or (item.expected, item.incarnation) != (stand.length, stand.incarnation):
-            return Conflict(stand.length, stand.incarnation)
-        left = (
-            {number for number in stand.pending.difference(item.consumes) if number > item.lane_above}
-            if item.lane_above is not None
-            else ()
-        )
-        return LaneNotEmpty(len(left)) if left else None
+        return Leased(hold.driver or "", left)
 
-    def _write(self, stand: Stand, item: Append) -> None:
+    def _write(self, item: Append) -> Appended:
+        decisions = self._decisions
+        stand = decisions.stands.get(item.execution_id) or decisions.begin(item)
         run = stand.incarnation
-        self._decisions.events.extend((run, *event) for event in item.events)
-        self._decisions.consumed.extend((run, number) for number in item.consumes)
-        stand.pending.difference_update(item.consumes)
+        decisions.events.extend((run, *event) for event in item.events)
+        self._consume(stand, item)
         stand.length += len(item.events)
-        stand.index = item.index
+        stand.index, stand.place = item.index, place_of(item.index)
+        if item.lease is not None:
+            stand.hold = stand.hold.changed(item.lease, decisions.now)
+        result = self._remember(stand, item, stand.length)
+        stand.appended = self._appended[item.execution_id]
+        if item.follows is not None:
+            self._write(item.follows)
+        for send in item.sends:
+            decisions.insert(Insert(send, None, while_open=True))
+        return result
+
+    def _consume(self, stand: Stand, item: Append) -> None:
+        run = self._decisions.lane_of(stand, item)
+        if run is not None and item.consumes:
+            self._decisions.consumed.extend((run, number) for number in item.consumes)
+            for number in item.consumes:
+                self._decisions.lanes[run].pending.pop(number, None)
+
+    def _remember(self, stand: Stand, item: Append, length: int) -> Appended:
+        self._appended.setdefault(item.execution_id, {})[item.append_id, item.expected] = length
+        return Appended(stand.incarnation, length)
+
+
+def with_following(item: Append) -> list[Append]:
+    """Return the item, and those of the next links that go with it."""
+    return [item] if item.follows is None else [item, *with_following(item.follows)]
+
+
+def place_of(index: IndexRow) -> Place:
+    """Return what listings are sorted and searched by."""
+    return Place(index.flow, index.started_at, index.status, index.wake_at, index.ended)
+
+
+def _fits(stand: Stand | None, item: Append) -> bool:
+    if stand is None:
+        return item.expected == 0 and item.incarnation is None
+    return (item.expected, item.incarnation) == (stand.length, stand.incarnation)
+
+
+def _left(lane: LaneStand, item: Append) -> int:
+    """Return how many requests keep the item out."""
+    if item.lane_above is None:
+        return 0
+    kinds = [kind for number, kind in lane.pending.items() if number > item.lane_above and number not in item.consumes]
+    return len(kinds) if not item.lane_kinds else len([kind for kind in kinds if kind in item.lane_kinds])

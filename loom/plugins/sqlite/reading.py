@@ -28,10 +28,19 @@ _PENDING: Final = """
     ORDER BY number
 """
 _ROWS: Final = """
-    SELECT id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes
+    SELECT id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes,
+           coalesce(chain, id), link, coalesce(parent, ''), ended, coalesce(driver, ''), leased_until
     FROM executions
 """
 _ROW: Final = _ROWS + "WHERE id = ?"
+_ROWS_OF: Final = _ROWS + "WHERE run IN (SELECT value FROM json_each(?))"  # noqa: S608  # our own text
+_OF_CHAIN: Final = """run IN (
+    SELECT run FROM executions WHERE id = ? AND chain IS NULL UNION ALL SELECT run FROM executions WHERE chain = ?
+)"""
+_LAST_LINK: Final = """NOT EXISTS (
+    SELECT 1 FROM executions AS later INDEXED BY executions_links
+    WHERE later.chain = coalesce(executions.chain, executions.id) AND later.link > executions.link
+)"""
 _NEWEST_FIRST: Final = "ORDER BY started_at DESC, id DESC LIMIT ?"
 _SEQUENCE_END: Final = (1 << 63) - 1
 _AFTER_EVERY_ID: Final = "\U0010ffff" * 201
@@ -88,20 +97,26 @@ def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int) -> lis
     return [Request._make(row) for row in raw.execute(_PENDING, (execution_id, incarnation))]
 
 
-def row(raw: sqlite3.Connection, execution_id: str) -> ExecutionRow | None:
-    """Return the index row of one execution."""
+def row(raw: sqlite3.Connection, execution_id: str, *, now: int) -> ExecutionRow | None:
+    """Return the index row of one execution, with its lease at *now* (ms since the epoch)."""
     found = raw.execute(_ROW, (execution_id,)).fetchone()
-    return _execution_row(found) if found else None
+    return _execution_row(found, now) if found else None
 
 
-def find(raw: sqlite3.Connection, query: ExecutionQuery) -> list[ExecutionRow]:
+def rows_of(raw: sqlite3.Connection, runs: Sequence[int], *, now: int) -> dict[int, ExecutionRow]:
+    """Return the index rows of some lives."""
+    found = raw.execute(_ROWS_OF, (orjson.dumps(runs).decode(),))
+    return {each.incarnation: each for each in (_execution_row(values, now) for values in found)}
+
+
+def find(raw: sqlite3.Connection, query: ExecutionQuery, *, now: int) -> list[ExecutionRow]:
     """Return the matching rows, newest first."""
     conditions = _conditions(query)
     where = "WHERE " + " AND ".join(text for text, _ in conditions) if conditions else ""
     parameters = [value for _, values in conditions for value in values]
     statement = f"{_ROWS} {where} {_NEWEST_FIRST}"
     rows = raw.execute(statement, (*parameters, query.limit))
-    return [_execution_row(found) for found in rows]
+    return [_execution_row(found, now) for found in rows]
 
 
 def _conditions(query: ExecutionQuery) -> list[tuple[str, Sequence[object]]]:
@@ -114,6 +129,14 @@ def _conditions(query: ExecutionQuery) -> list[tuple[str, Sequence[object]]]:
         conditions.append(("gates <> '[]'", ()))
     if query.due_before is not None:
         conditions.append(("wake_at < ?", (query.due_before,)))
+    if query.chain:
+        conditions.append((_OF_CHAIN, (query.chain, query.chain)))
+    if query.parent:
+        conditions.append(("parent = ?", (query.parent,)))
+    if query.tips:
+        conditions.append((_LAST_LINK, ()))
+    if query.ended is not None:
+        conditions.append(("ended = ?", (query.ended,)))
     if query.before:
         conditions.append(("(started_at, id) < (?, ?)", query.before))
     return conditions
@@ -125,8 +148,10 @@ def _one_of(column: str, values: Sequence[str]) -> tuple[str, Sequence[object]]:
     return f"{column} IN (SELECT value FROM json_each(?))", (orjson.dumps(list(values)).decode(),)  # noqa: S608  # our own column
 
 
-def _execution_row(found: tuple[Any, ...]) -> ExecutionRow:
-    execution_id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes = found
+def _execution_row(found: tuple[Any, ...], now: int) -> ExecutionRow:
+    """Return a row of the index as it is at *now*."""
+    execution_id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes, *rest = found
+    chain, link, parent, ended, driver, leased_until = rest
     index = IndexRow(
         flow=flow,
         status=status,
@@ -135,7 +160,9 @@ def _execution_row(found: tuple[Any, ...]) -> ExecutionRow:
         wake_at=wake_at,
         gates=gates,
         attributes=attributes,
-        chain=execution_id,
-        ended=status in {"completed", "failed", "cancelled", "continued"},
+        chain=chain,
+        link=link,
+        parent=parent,
+        ended=bool(ended),
     )
-    return ExecutionRow(execution_id, Incarnation(run), length, index)
+    return ExecutionRow(execution_id, Incarnation(run), length, index, driver, max(0, leased_until - now))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -18,7 +18,8 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite import reading
 from loom.plugins.sqlite.connection import SqliteSettings, refuse_write
-from loom.plugins.sqlite.deciding import Insert, Inserted
+from loom.plugins.sqlite.deciding import Insert, Inserted, with_following
+from loom.plugins.sqlite.leasing import SqliteLeases
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
 from loom.plugins.sqlite.schedules import SqliteSchedules
 from loom.plugins.sqlite.session import Session
@@ -27,15 +28,13 @@ from loom.spi.event_store import (
     Append,
     Appended,
     AppendResult,
-    Claim,
     EventRecord,
     ExecutionQuery,
     ExecutionRow,
     Head,
-    LaneClosed,
     Request,
     RequestKind,
-    RequestTaken,
+    Send,
 )
 from loom.spi.feed import Wakes, follow
 
@@ -43,7 +42,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteStorage(SqliteSchedules):
+class SqliteStorage(SqliteLeases, SqliteSchedules):
     """A `Storage` in one SQLite file, in WAL mode and synced at every commit; it is a `ScheduleStore`, too.
 
     The file and its directory are made by the first write, with the permissions that the umask gives; with
@@ -76,8 +75,9 @@ class SqliteStorage(SqliteSchedules):
             readonly=readonly,
             busy_timeout_s=busy_timeout_s,
             checkpoint_bytes=checkpoint_bytes,
+            clock=clock or SystemClock(),
         )
-        self._poll_s, self._clock = poll_s, clock or SystemClock()
+        self._poll_s = poll_s
         self._wakes = Wakes()
         self._session: Session | None = None
         self._inherited: list[Session] = []
@@ -86,6 +86,11 @@ class SqliteStorage(SqliteSchedules):
     def url(self) -> str:
         """The name of the store in messages."""
         return self._settings.url
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which leases are judged."""
+        return self._settings.clock
 
     async def open(self) -> None:
         """Open the file now rather than at first use; make or migrate it unless the store is read-only."""
@@ -102,15 +107,12 @@ class SqliteStorage(SqliteSchedules):
     async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
         """Apply each item whole or not at all; see `EventStore.append`."""
         refuse_write(self._settings)
-        if any(map(_asks_for_more, batch)):
-            raise NotImplementedError("leases, chains and sends are not kept here yet")
         if not batch:
             return []
         writer = await self._current().writer()
         results: Sequence[AppendResult] = await writer.ask(batch)
-        self._wakes.wake(
-            {item.execution_id for item, result in zip(batch, results, strict=True) if isinstance(result, Appended)}
-        )
+        done = [item for item, result in zip(batch, results, strict=True) if isinstance(result, Appended)]
+        self._wakes.wake({each.execution_id for item in done for each in with_following(item)})
         return results
 
     async def insert(
@@ -123,13 +125,12 @@ class SqliteStorage(SqliteSchedules):
         at: int,
         body: bytes,
         while_open: bool = False,
-    ) -> int | RequestTaken | LaneClosed | None:
+    ) -> Inserted:
         """Add a request to the lane; see `RequestLane.insert`."""
         refuse_write(self._settings)
-        if while_open:
-            raise NotImplementedError("leases, chains and sends are not kept here yet")
         writer = await self._current().writer()
-        result: Inserted = await writer.ask(Insert(execution_id, incarnation, kind, key, at, body), gather=True)
+        wish = Insert(Send(execution_id, kind, key, at, body), incarnation, while_open)
+        result: Inserted = await writer.ask(wish, gather=True)
         return result
 
     async def read(
@@ -152,39 +153,11 @@ class SqliteStorage(SqliteSchedules):
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""
-        if query.chain or query.parent or query.tips or query.ended is not None:
-            raise NotImplementedError("leases, chains and sends are not kept here yet")
-        return await self._read(reading.find, query)
+        return await self._read(reading.find, query, now=self.clock.now_ms())
 
     async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:
         """Return the index row of one execution, None when there is no such execution."""
-        return await self._read(reading.row, execution_id)
-
-    async def now_ms(self) -> int:
-        """Return the time by the store's clock, ms since the epoch."""
-        return self._clock.now_ms()
-
-    async def claim(
-        self, driver: str, *, lease_ms: int, limit: int, flows: Sequence[str] | None = None, gone: Sequence[str] = ()
-    ) -> Sequence[Claim]:
-        """Take up what can go on and nobody holds, longest due first; see `LeaseStore.claim`."""
-        raise NotImplementedError("leases, chains and sends are not kept here yet")
-
-    async def renew(self, driver: str, executions: Sequence[ExecutionId], *, lease_ms: int) -> Sequence[ExecutionId]:
-        """Hold *executions* for another *lease_ms*; see `LeaseStore.renew`."""
-        raise NotImplementedError("leases, chains and sends are not kept here yet")
-
-    async def leave(self, driver: str, seen: Mapping[ExecutionId, int]) -> None:
-        """Give up parked executions that were claimed and did not move; see `LeaseStore.leave`."""
-        raise NotImplementedError("leases, chains and sends are not kept here yet")
-
-    async def release(self, driver: str, executions: Sequence[ExecutionId]) -> None:
-        """Let leases lapse; see `LeaseStore.release`."""
-        raise NotImplementedError("leases, chains and sends are not kept here yet")
-
-    async def drivers(self) -> Sequence[str]:
-        """Return the drivers that hold something, in order."""
-        raise NotImplementedError("leases, chains and sends are not kept here yet")
+        return await self._read(reading.row, execution_id, now=self.clock.now_ms())
 
     def subscribe(self, execution_id: ExecutionId, *, start: int = 0) -> AsyncIterator[EventRecord]:
         """Yield the events from *start* on, for ever; see `EventFeed.subscribe`.
@@ -229,11 +202,6 @@ class SqliteStorage(SqliteSchedules):
                 self._session.abandon()
             self._session = Session(self._settings)
         return self._session
-
-
-def _asks_for_more(item: Append) -> bool:
-    more = (item.lane, item.lease, item.follows, item.lane_kinds, item.sends, item.index.parent, item.index.link > 1)
-    return any(more) or item.index.chain != item.execution_id
 
 
 def sqlite_storage(path: str | os.PathLike[str] | None = None, *, busy_timeout_s: float = 10.0) -> SqliteStorage:

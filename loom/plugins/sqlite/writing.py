@@ -9,44 +9,30 @@ from __future__ import annotations
 
 import copy
 import sqlite3
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import orjson
 
 from loom.core.errors import LoomError
-from loom.core.ids import ExecutionId, Incarnation
+from loom.core.ids import Incarnation
 from loom.plugins.sqlite.connection import WritableDatabase
-from loom.plugins.sqlite.deciding import Decisions, EventRow, Insert, RequestRow, Sorted, Stand, Write, WriteResult
+from loom.plugins.sqlite.deciding import Decisions, EventRow, Insert, RequestRow, Stand, Write, WriteResult, place_of
 from loom.plugins.sqlite.failures import is_busy
-from loom.spi.event_store import Append, Appended
+from loom.plugins.sqlite.standing import stands
+from loom.spi.event_store import Append, Appended, IndexRow
 
-_STANDS: Final = """
-    WITH asked AS (
-        SELECT json_extract(value, '$[0]') AS name, json_extract(value, '$[1]') AS parks,
-               json_extract(value, '$[2]') AS keys
-        FROM json_each(?)
-    )
-    SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'executions'),
-           json_group_array(json_array(
-               id, run, length, flow, status, started_at, wake_at, json(appended),
-               CASE WHEN asked.parks THEN json((
-                   SELECT json_group_array(number) FROM requests INDEXED BY requests_pending
-                   WHERE run = executions.run AND consumed = 0)) END,
-               CASE WHEN asked.keys IS NOT NULL THEN json((
-                   SELECT json_group_array(json_array(number, key, consumed)) FROM requests INDEXED BY requests_once
-                   WHERE run = executions.run AND key <> '' AND key IN (SELECT value FROM json_each(asked.keys)))) END,
-               CASE WHEN asked.keys IS NOT NULL THEN (SELECT max(number) FROM requests WHERE run = executions.run) END
-           ))
-    FROM asked JOIN executions ON executions.id = asked.name
-"""
 _BEGIN: Final = """
     INSERT INTO executions (run, length, updated_at, gates, attributes, appended,
-                            flow, status, started_at, wake_at, id)
+                            flow, started_at, status, wake_at, ended,
+                            driver, leased_until, released, called, called_at, id, chain, link, parent)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
            json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
            json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'),
-           json_extract(value, '$[9]'), json_extract(value, '$[10]')
+           json_extract(value, '$[9]'), json_extract(value, '$[10]'), json_extract(value, '$[11]'),
+           json_extract(value, '$[12]'), json_extract(value, '$[13]'), json_extract(value, '$[14]'),
+           json_extract(value, '$[15]'), json_extract(value, '$[16]'), json_extract(value, '$[17]'),
+           json_extract(value, '$[18]'), json_extract(value, '$[19]')
     FROM json_each(?)
 """
 # An index is rewritten when a column of it is assigned, even to the same value. So this statement assigns none
@@ -66,19 +52,44 @@ _ADVANCE: Final = """
 _ADVANCE_ONE: Final = """
     UPDATE executions
     SET length = ?, updated_at = ?, gates = ?, attributes = ?, appended = ?
-    WHERE run = ? AND length = ? AND id = ? AND flow = ? AND status = ? AND started_at = ? AND wake_at IS ?
+    WHERE run = ? AND length = ? AND id = ? AND flow = ? AND started_at = ? AND status = ? AND wake_at IS ? AND ended = ?
 """
-_ADVANCE_AND_MOVE: Final = """
-    UPDATE executions
-    SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
-        appended = new.appended, flow = new.flow, status = new.status, started_at = new.started_at,
-        wake_at = new.wake_at
+_NEW: Final = """
     FROM (
         SELECT json_extract(value, '$[0]') AS run, json_extract(value, '$[1]') AS length,
                json_extract(value, '$[2]') AS updated_at, json_extract(value, '$[3]') AS gates,
                json_extract(value, '$[4]') AS attributes, json_extract(value, '$[5]') AS appended,
-               json_extract(value, '$[6]') AS flow, json_extract(value, '$[7]') AS status,
-               json_extract(value, '$[8]') AS started_at, json_extract(value, '$[9]') AS wake_at
+               json_extract(value, '$[6]') AS flow, json_extract(value, '$[7]') AS started_at,
+               json_extract(value, '$[8]') AS status, json_extract(value, '$[9]') AS wake_at,
+               json_extract(value, '$[10]') AS ended, json_extract(value, '$[11]') AS driver,
+               json_extract(value, '$[12]') AS leased_until, json_extract(value, '$[13]') AS released,
+               json_extract(value, '$[14]') AS called, json_extract(value, '$[15]') AS called_at
+        FROM json_each(?)
+    ) AS new
+    WHERE executions.run = new.run
+"""
+# What changes when a run is taken up, parked or ended. Its flow and start are those of its first event.
+_MOVE: Final = f"""
+    UPDATE executions
+    SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
+        appended = new.appended, status = new.status, wake_at = new.wake_at, ended = new.ended,
+        driver = new.driver, leased_until = new.leased_until, released = new.released,
+        called = new.called, called_at = new.called_at
+    {_NEW}
+"""  # noqa: S608  # our own text
+_MOVE_AS_ANOTHER: Final = f"""
+    UPDATE executions
+    SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
+        appended = new.appended, status = new.status, wake_at = new.wake_at, ended = new.ended,
+        driver = new.driver, leased_until = new.leased_until, released = new.released,
+        called = new.called, called_at = new.called_at, flow = new.flow, started_at = new.started_at
+    {_NEW}
+"""  # noqa: S608  # our own text
+_CALL: Final = """
+    UPDATE executions SET called = new.called, called_at = new.called_at
+    FROM (
+        SELECT json_extract(value, '$[0]') AS run, json_extract(value, '$[1]') AS called,
+               json_extract(value, '$[2]') AS called_at
         FROM json_each(?)
     ) AS new
     WHERE executions.run = new.run
@@ -121,7 +132,7 @@ def write(database: WritableDatabase, writes: Sequence[Write]) -> Sequence[Write
     another; unless a lock is the reason, which would be waited for again and again.
     """
     try:
-        return database.run(_write, writes)
+        return database.run(_write, writes, database.now_ms)
     except Exception as error:  # noqa: BLE001  # whoever asked is told
         if len(writes) == 1:
             return [error]
@@ -137,12 +148,12 @@ def _like(error: LoomError) -> LoomError:
     return another
 
 
-def _write(raw: sqlite3.Connection, writes: Sequence[Write]) -> list[WriteResult]:
+def _write(raw: sqlite3.Connection, writes: Sequence[Write], now_ms: Callable[[], int]) -> list[WriteResult]:
     """Read where the logs stand, decide, and write what was decided: the inside of a transaction."""
     alone = _alone(writes)
     if alone is not None and _advance(raw, alone):
         return [[Appended(alone.incarnation or Incarnation(0), alone.expected + len(alone.events))]]
-    decisions = _stands(raw, writes)
+    decisions = Decisions(stands(raw, writes), now_ms())
     results = [decisions.decide(each) for each in writes]
     _write_heads(raw, decisions)
     _insert_events(raw, decisions.events)
@@ -157,7 +168,8 @@ def _alone(writes: Sequence[Write]) -> Append | None:
     if len(writes) > 1 or isinstance(writes[0], Insert) or len(writes[0]) > 1:
         return None
     [item] = writes[0]
-    return item if item.expected and item.events and not item.consumes and item.lane_above is None else None
+    more = item.consumes or item.lane_above is not None or item.lease or item.takes_over or item.follows or item.sends
+    return item if item.expected and item.events and not more else None
 
 
 def _advance(raw: sqlite3.Connection, item: Append) -> bool:
@@ -165,63 +177,41 @@ def _advance(raw: sqlite3.Connection, item: Append) -> bool:
     index, length = item.index, item.expected + len(item.events)
     head = (length, index.updated_at, index.gates, index.attributes, _json([(item.append_id, item.expected, length)]))
     place = (item.incarnation, item.expected, item.execution_id)
-    was = (index.flow, index.status, index.started_at, index.wake_at)
-    fits = raw.execute(_ADVANCE_ONE, (*head, *place, *was)).rowcount == 1
+    fits = raw.execute(_ADVANCE_ONE, (*head, *place, *place_of(index))).rowcount == 1
     if fits:
         _insert_events(raw, [(item.incarnation or Incarnation(0), *event) for event in item.events])
     return fits
 
 
-def _stands(raw: sqlite3.Connection, writes: Sequence[Write]) -> Decisions:
-    """Read where the logs stand, and of their lanes only what is asked about: all that is pending, or some keys."""
-    parks: dict[ExecutionId, bool] = {}
-    keys: dict[ExecutionId, list[str]] = {}
-    for each in writes:
-        if isinstance(each, Insert):
-            parks.setdefault(each.execution_id, False)
-            keys.setdefault(each.execution_id, []).append(each.key)
-        else:
-            for item in each:
-                parks[item.execution_id] = item.lane_above is not None or parks.get(item.execution_id, False)
-    asked = [(name, parked, keys.get(name)) for name, parked in parks.items()]
-    [last, stands] = raw.execute(_STANDS, (_json(asked),)).fetchone()
-    return Decisions({row[0]: _stand(row) for row in orjson.loads(stands)}, last or 0)
-
-
-def _stand(row: Sequence[Any]) -> Stand:
-    _id, run, length, flow, status, started_at, wake_at, appended, pending, keys, last = row
-    taken = keys or ()
-    return Stand(
-        incarnation=Incarnation(run),
-        length=length,
-        was=(flow, status, started_at, wake_at),
-        appended={(append_id, expected): then for append_id, expected, then in appended},
-        pending={*(pending or ()), *(number for number, _, consumed in taken if not consumed)},
-        last=last or 0,
-        keys={key: number for number, key, _ in taken},
-    )
-
-
 def _write_heads(raw: sqlite3.Connection, decisions: Decisions) -> None:
-    begun: list[object] = []
-    advanced: list[object] = []
-    moved: list[object] = []
-    for execution_id, stand in decisions.stands.items():
-        if stand.index is None:
-            continue
-        index = stand.index
-        place: Sorted = (index.flow, index.status, index.started_at, index.wake_at)
-        appended = _json([(*name, then) for name, then in stand.appended.items()])
-        head = (stand.incarnation, stand.length, index.updated_at, index.gates, index.attributes, appended)
-        if stand.was is None:
-            begun.append((*head, *place, execution_id))
-        elif stand.was == place:
-            advanced.append(head)
-        else:
-            moved.append((*head, *place))
-    for statement, rows in ((_BEGIN, begun), (_ADVANCE, advanced), (_ADVANCE_AND_MOVE, moved)):
-        if rows:
-            raw.execute(statement, (_json(rows),))
+    rows: dict[str, list[object]] = {}
+    for stand in decisions.stands.values():
+        statement = _statement(stand)
+        if statement == _CALL:
+            rows.setdefault(_CALL, []).append((stand.incarnation, stand.hold.called, stand.hold.called_at))
+        elif statement is not None and stand.index is not None:
+            rows.setdefault(statement, []).append(_row(stand, stand.index))
+    for statement in (_BEGIN, _ADVANCE, _MOVE, _MOVE_AS_ANOTHER, _CALL):
+        if statement in rows:
+            raw.execute(statement, (_json(rows[statement]),))
+
+
+def _statement(stand: Stand) -> str | None:
+    """Return what writes the row of a log, None when nothing of it has changed."""
+    if stand.index is None:
+        return None if stand.hold == stand.hold_was else _CALL
+    if stand.place_was is None:
+        return _BEGIN
+    if stand.place[:2] != stand.place_was[:2]:
+        return _MOVE_AS_ANOTHER
+    return _ADVANCE if (stand.place, stand.hold) == (stand.place_was, stand.hold_was) else _MOVE
+
+
+def _row(stand: Stand, index: IndexRow) -> tuple[object, ...]:
+    appended = _json([(*name, then) for name, then in stand.appended.items()])
+    head = (stand.incarnation, stand.length, index.updated_at, index.gates, index.attributes, appended)
+    chain = None if index.chain == stand.execution_id else index.chain
+    return (*head, *stand.place, *stand.hold, stand.execution_id, chain, index.link, index.parent or None)
 
 
 def _insert_events(raw: sqlite3.Connection, rows: Sequence[EventRow]) -> None:

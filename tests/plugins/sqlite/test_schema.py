@@ -6,15 +6,23 @@ from typing import Any
 
 import pytest
 
-from loom.core.ids import ExecutionId
+from loom.core.ids import ExecutionId, Incarnation
 from loom.devtools.conformance.logs import REFUND, after, appended, first, ok, payloads
 from loom.plugins.sqlite import SqliteStorage, schema
+from loom.spi.clock import VirtualClock
 from loom.spi.errors import StoreUnavailable
-from loom.spi.event_store import Append, Appended, EventRecord
+from loom.spi.event_store import Append, Appended, EventRecord, ExecutionQuery, ExecutionRow, IndexRow
 
 PRESENT = schema.SCHEMA_VERSION
 STEPS = 10_000
 STEP_BYTES_MAX = 280
+OLD_ROW = """
+    INSERT INTO executions (run, id, length, flow, status, started_at, updated_at, wake_at, gates, attributes, appended)
+    VALUES (?, ?, 1, 'refund', ?, ?, 7, ?, '[]', '{}', '[]')
+"""
+OLD_EVENT = "INSERT INTO events (run, sequence, type, at, payload) VALUES (?, 0, 'A', 5, ?)"
+OLD_REQUEST = "INSERT INTO requests (run, number, kind, key, at, body) VALUES (?, 1, 'answer', 'gate:1', 5, x'7b7d')"
+"""As the first version wrote them; later ones add columns and tables only."""
 
 
 def test_the_migrations_lead_to_the_present_version() -> None:
@@ -76,14 +84,38 @@ async def test_a_store_of_an_earlier_version_is_brought_to_the_present_one(
     with monkeypatch.context() as past:
         past.setattr(schema, "SCHEMA_VERSION", version)
         past.setattr(schema, "migrations", lambda: earlier)
-        await _made(path)
+        store = SqliteStorage(path)
+        await store.open()
+        await store.close()
+    for run, status in enumerate(("running", "suspended", "completed"), start=1):
+        _execute(path, OLD_ROW, run, status, status, 1_000 + run, 5 if status == "suspended" else None)
+        _execute(path, OLD_EVENT, run, status.encode())
+        _execute(path, OLD_REQUEST, run)
 
-    store = SqliteStorage(path)
-    await store.open()
+    store = SqliteStorage(path, clock=VirtualClock(10_000))
+    rows = {row.execution_id: row for row in await store.find(ExecutionQuery(tips=True))}
 
-    assert await payloads(store, REFUND) == [b"1"]
-    assert await store.schedule_cursor("daily") is None
     assert _rows(path, "PRAGMA user_version") == [(PRESENT,)]
+    assert await store.schedule_cursor("daily") is None
+    for run, status in enumerate(("running", "suspended", "completed"), start=1):
+        name = ExecutionId(status)
+        index = IndexRow(
+            flow="refund",
+            status=status,
+            started_at=1_000 + run,
+            updated_at=7,
+            wake_at=5 if status == "suspended" else None,
+            gates="[]",
+            attributes="{}",
+            chain=name,
+            ended=status == "completed",
+        )
+        driver = "unknown" if status == "running" else ""
+        assert rows[name] == ExecutionRow(name, Incarnation(run), 1, index, driver, 0)
+        assert await payloads(store, name) == [status.encode()]
+        assert [request.key for request in await store.pending(name, Incarnation(run))] == ["gate:1"]
+    claims = await store.claim("mine", lease_ms=1, limit=9)
+    assert [(claim.row.execution_id, claim.found) for claim in claims] == [("running", "lapsed"), ("suspended", "due")]
     await store.close()
 
 
@@ -156,6 +188,14 @@ def _rows(path: Path, statement: str) -> list[tuple[Any, ...]]:
     database = sqlite3.connect(path)
     try:
         return database.execute(statement).fetchall()
+    finally:
+        database.close()
+
+
+def _execute(path: Path, statement: str, *parameters: object) -> None:
+    database = sqlite3.connect(path, isolation_level=None)
+    try:
+        database.execute(statement, parameters)
     finally:
         database.close()
 
