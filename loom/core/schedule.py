@@ -77,10 +77,15 @@ class CatchUp:
             raise InvalidDeclaration(f"CatchUp.all({cap!r}): from 1 to {CAP_MAX:,} ticks can be caught up on")
         return cls(cap=cap)
 
-    def __str__(self) -> str:
+    @property
+    def way(self) -> Literal["skip", "one", "all"]:
+        """Which of the three it is; `all(1)` is `one`."""
         if self.late is not None:
             return "skip"
-        return "one" if self.cap == 1 else f"all, up to {self.cap}"
+        return "one" if self.cap == 1 else "all"
+
+    def __str__(self) -> str:
+        return f"all, up to {self.cap}" if self.way == "all" else self.way
 
 
 ONE: Final = CatchUp.one()

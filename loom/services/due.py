@@ -113,7 +113,7 @@ class _Walk:
     def _why_unwanted(self) -> SkipReason:
         if self.schedule.overlap == "queue" and self.is_open:
             return "overlap"  # others came while it waited
-        return "cap" if self.schedule.catch_up.cap > 1 else "catch-up"
+        return "cap" if self.schedule.catch_up.way == "all" else "catch-up"
 
     def decision(self, *, next_at: int | None) -> Decision:
         return Decision(starts=tuple(self.starts), entries=tuple(self.entries), cursor=self.cursor, next_at=next_at)
