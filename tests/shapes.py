@@ -16,7 +16,7 @@ from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
 from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
-from loom.spi import clock, event_store, host, schedule_store, scheduler
+from loom.spi import authorizer, clock, event_store, host, schedule_store, scheduler
 
 RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
@@ -73,6 +73,12 @@ def schedule_store_spi() -> JsonObject:
     records = {each.__name__: record(each) for each in (spi.ScheduleCursor, spi.ScheduleEntry)}
     reasons = list(typing.get_args(spi.SkipReason))
     return {"ScheduleStore": interface(spi.ScheduleStore), "records": records, "SkipReason": reasons}
+
+
+def authorizer_spi() -> JsonObject:
+    """Return the shape of who decides what is allowed."""
+    actions = list(typing.get_args(spi.Action))
+    return {"ExecutionAuthorizer": interface(spi.ExecutionAuthorizer), "Action": actions}
 
 
 def interface(kind: type) -> JsonObject:
@@ -143,6 +149,7 @@ VERSIONS: Final = {
     "EVENT_SCHEMA_VERSION": Version(fold, event_schema),
     "KERNEL_ABI": Version(context, kernel_abi),
     "EVENT_STORE_SPI_VERSION": Version(event_store, event_store_spi),
+    "AUTHORIZER_SPI_VERSION": Version(authorizer, authorizer_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),
     "SCHEDULER_SPI_VERSION": Version(scheduler, scheduler_spi),

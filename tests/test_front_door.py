@@ -23,6 +23,7 @@ GOLDEN = [
     "LoomError",
     "MemoryStorage",
     "Outcome",
+    "ReceiveTimedOut",
     "Retry",
     "Schedule",
     "Step",

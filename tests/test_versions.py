@@ -15,8 +15,9 @@ from tests import shapes
 
 PINS: Final[dict[str, dict[str, str]]] = {
     "EVENT_SCHEMA_VERSION": {"1.0.0": "NWWDBT5R8J0ReEGNcExGMw"},
-    "KERNEL_ABI": {"1.0.0": "0k47aqs0854vmNSLtFzgWA"},
+    "KERNEL_ABI": {"1.0.0": "p-O32Jnx34UbpL9bO1zEOg"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "7cWKKhNKCJpvfW7AvPEUuQ"},
+    "AUTHORIZER_SPI_VERSION": {"1.0.0": "qijeHuGsrLcwRwM_4vULJg"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},

@@ -17,6 +17,7 @@ from loom.core.schedule import Schedule
 from loom.core.step import Step
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 from loom.kernel.effects import EffectRuntime
+from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import Storage
 from loom.spi.memory import MemoryStorage
@@ -66,6 +67,7 @@ def define_config(
     grace_s: float = 10.0,
     clock: Clock | None = None,
     entropy: Entropy | None = None,
+    authorizer: ExecutionAuthorizer | None = None,
     on_event: Callable[[EventEnvelope[Any]], None] | None = None,
     on_durable_event: Callable[[EventEnvelope[Any]], None] | None = None,
     on_stream: Callable[[str, str, Any], None] | None = None,
@@ -78,7 +80,7 @@ def define_config(
     end with the process. *resources* are factories of async context managers, opened once a process. *manifest* is the
     `MANIFEST` of a generated `loom_gen.py`: a flow in it that is not registered is told through *on_warn* (a Python
     warning unless given). *write_behind* trades the default's guarantee, that no effect acts on what a crash can take
-    back, for speed.
+    back, for speed. *authorizer* says who may act on which run.
 
     Raises:
         DuplicateId: two declarations have one id; both places are told.
@@ -97,7 +99,7 @@ def define_config(
         warn(line)
     held = Resources(resources or {})
     options: RuntimeOptions = {"effects": EffectRuntime(middleware), "resources": held.get}
-    options |= {"write_behind": write_behind, "grace_s": grace_s}
+    options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}
     options |= {"on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
     if clock is not None:
         options["clock"] = clock

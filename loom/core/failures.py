@@ -110,6 +110,16 @@ class GateTimedOut(Failure):
         super().__init__(f"nobody answered {gate!r} in time")
 
 
+class ReceiveTimedOut(Failure):
+    """No message of *topic* came in time."""
+
+    code = "receive-timed-out"
+
+    def __init__(self, *, topic: str, receive: str) -> None:
+        self.topic, self.receive = topic, receive
+        super().__init__(f"no message of {topic!r} came in time")
+
+
 class DecisionFailed(Failure):
     """The chooser of a decision raised; *record* is what it raised."""
 

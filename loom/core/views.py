@@ -1,4 +1,4 @@
-"""What waits for a person, read off a state: the rows that listings and messages show."""
+"""What waits for a person or a message, read off a state: the rows that listings and messages show."""
 
 from __future__ import annotations
 
@@ -32,6 +32,28 @@ class OpenGate(NamedTuple):
 def open_gates(state: ExecutionState) -> list[OpenGate]:
     """Return what waits for a person, in the order it was asked."""
     return [_gate(state, state.gates[start]) for start in sorted(state.gates)]
+
+
+class AwaitedMessage(NamedTuple):
+    """A receive that waits for a message of *topic*; *receive* is its id. Times are ms since the epoch."""
+
+    receive: str
+    start: int
+    asked_at: int
+    topic: str
+    due_at: int | None
+
+
+def awaited_messages(state: ExecutionState) -> list[AwaitedMessage]:
+    """Return the receives that stand open, the oldest first."""
+    if state.is_terminal:
+        return []
+    cuts = tuple(f"{cut.start.payload.id}/" for cut in state.cuts.values())
+    return [
+        AwaitedMessage(start.payload.id, sequence, start.at, start.payload.topic, start.payload.due_at)
+        for sequence, start in sorted(state.open.items())
+        if start.type == "MESSAGE_AWAITED" and not start.payload.id.startswith(cuts)
+    ]
 
 
 def _gate(state: ExecutionState, start: EventEnvelope[Any]) -> OpenGate:

@@ -1,9 +1,10 @@
-"""Finding the gate that somebody means. Pure: decides by the state, refuses by raising, guesses nothing."""
+"""Finding the gate, or the decision, that somebody means. Pure: decides by the state, refuses by raising, guesses nothing."""
 
 from __future__ import annotations
 
 from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
+from loom.driving.errors import DecisionNotFound
 from loom.kernel.errors import AlreadyAnswered, AmbiguousGate, ApprovalMismatch, GateNotOpen, NotInDoubt
 
 
@@ -49,12 +50,31 @@ def doubt_meant(state: ExecutionState, address: str | None) -> OpenGate:
     return fitting[0]
 
 
+def decision_meant(state: ExecutionState, address: str) -> int:
+    """Return the start of the decision that *address* names: its id, or an ending of it.
+
+    Raises:
+        DecisionNotFound: none fits, or several do; those that there are are listed.
+    """
+    made = {x.start.payload.id: x.start.sequence for x in state.settled if x.start.type == "DECISION_RECORDED"}
+    fitting = [id for id in sorted(made) if address == id] or [id for id in sorted(made) if _ends_as(id, address)]
+    if len(fitting) != 1:
+        raise DecisionNotFound(
+            execution_id=state.execution_id, decision=address, decisions=sorted(made), fitting=fitting
+        )
+    return made[fitting[0]]
+
+
+def _ends_as(id: str, address: str) -> bool:
+    return id.endswith((f"/{address}", f"#{address}"))
+
+
 def _answered(state: ExecutionState, address: str | None) -> str | None:
     """Return the gate answered last that *address* fits, None when there is none."""
     for settled in state.settled:
         if settled.outcome.type == "GATE_ANSWERED":
             gate: str = settled.start.payload.id
-            if address in (None, gate, settled.start.payload.key) or gate.endswith((f"/{address}", f"#{address}")):
+            if address in (None, gate, settled.start.payload.key) or _ends_as(gate, str(address)):
                 return gate
     return None
 
@@ -66,4 +86,4 @@ def _fitting(gates: list[OpenGate], address: str | None) -> list[OpenGate]:
     if exact:
         return exact
     keyed = [gate for gate in gates if gate.key == address]
-    return keyed or [g for g in gates if g.gate.endswith(f"/{address}") or g.gate.endswith(f"#{address}")]
+    return keyed or [gate for gate in gates if _ends_as(gate.gate, address)]

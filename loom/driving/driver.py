@@ -198,12 +198,17 @@ class Driver:
         """
         if manner.offer is not None:
             await manner.offer(drive)
-            if not drive.is_over:
-                drive.requests.knock()
+            self.knock(drive.state.execution_id)
             await drive.unpaused.wait()
             if drive.ending == "park":
                 return None
         return Outcome(execution_id=drive.state.execution_id, status="accepted", length=drive.state.length)
+
+    def knock(self, run_id: ExecutionId) -> None:
+        """Have the drive that this process has of the run, if it has one, look into the lane now."""
+        drive = self.drives.get(run_id)
+        if drive is not None and not drive.is_over:
+            drive.requests.knock()
 
     async def offer(self, incarnation: Incarnation, ask: Ask, drive: Drive) -> None:
         """Validate a request against what the body waits for, and insert it durably.
@@ -216,7 +221,7 @@ class Driver:
         call = drive.delivery.calls.get(ask.body["start"])
         if call is None or call.settled:
             raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
-        drive.requests.fact_of(ask.kind, call, ask.body)
+        drive.requests.fact_of(ask.kind, ask.body)
         at, body = self.around.clock.now_ms(), orjson.dumps(ask.body)
         lane = self.around.storage
         taken = await lane.insert(run_id, incarnation, kind=ask.kind, key=ask.key, at=at, body=body)

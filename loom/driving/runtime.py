@@ -25,8 +25,11 @@ from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
 from loom.core.state import TERMINAL, ExecutionState, empty_state
 from loom.core.step import Step
-from loom.driving.addressing import doubt_meant, gate_meant
+from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
+from loom.driving.annotating import Annotating
+from loom.driving.authorizing import Authorization
 from loom.driving.driver import Ask, Driver, Manner, manner
+from loom.driving.messages import Messages, letter
 from loom.kernel.codec import decode_events, refuse_newer
 from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, LogCorrupt, SequenceConflict
@@ -34,6 +37,7 @@ from loom.kernel.fold import RULES, fold
 from loom.kernel.reading import read_log
 from loom.kernel.retrying import retried
 from loom.kernel.surroundings import Surroundings
+from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 
@@ -64,6 +68,7 @@ class RuntimeOptions(TypedDict, total=False):
     resources: Callable[[], Awaitable[Mapping[str, Any]]]
     write_behind: bool
     grace_s: float
+    authorizer: ExecutionAuthorizer | None
     on_event: Callable[[Event], None] | None
     on_durable_event: Callable[[Event], None] | None
     on_stream: Callable[[str, str, Any], None] | None
@@ -84,6 +89,9 @@ class WorkflowRuntime:
         self._surroundings = Surroundings(storage=storage, **options)
         self.effects = self._surroundings.effects
         self._driver = Driver(self._surroundings, self.tools)
+        self._notes = Annotating(self._driver, self._loaded)
+        self._authorization = Authorization(self._driver, self._notes)
+        self._messages = Messages(self._driver, self._notes, self._loaded)
 
     @property
     def grace_s(self) -> float:
@@ -158,11 +166,13 @@ class WorkflowRuntime:
         Raises:
             ExecutionNotFound, ExecutionTerminated: there is nothing to resume.
             GateNotOpen, AmbiguousGate, ApprovalMismatch, AlreadyAnswered, InvalidPayload: nothing was written.
+            Denied: the app's authorizer does not let *principal* answer; only the refusal was written.
             ReplayDivergence: the code no longer asks what the log recorded; the run is parked as diverged.
             SequenceConflict: another process drives it.
         """
         if answer is MISSING:
             return await self._go_on(execution_id, lambda *_: manner(principal, linger_s))
+        await self._authorization.ask("answer", execution_id, principal)
 
         def manner_of(state: ExecutionState, incarnation: Incarnation) -> Manner:
             meant = gate_meant(state, gate, shown=shown)
@@ -188,6 +198,7 @@ class WorkflowRuntime:
             NotInDoubt, AlreadyAnswered, InvalidPayload: nothing was written.
             As `resume`.
         """
+        await self._authorization.ask("resolve", execution_id, principal)
 
         def manner_of(state: ExecutionState, incarnation: Incarnation) -> Manner:
             meant = doubt_meant(state, step)
@@ -205,7 +216,9 @@ class WorkflowRuntime:
 
         Raises:
             ExecutionNotFound, ExecutionNotFailed, SequenceConflict: nothing was written.
+            Denied: only the refusal was written.
         """
+        await self._authorization.ask("retry", execution_id, principal)
         wished, resources = manner(principal, linger_s), await self._driver.open()
         async with self._driver.place(ExecutionId(execution_id)):
             state, incarnation = await self._loaded(execution_id)
@@ -215,6 +228,91 @@ class WorkflowRuntime:
             await journal.barrier()
             driving = self._driver.take_up(journal, flow, wished, resources)
         return await driving
+
+    async def send(
+        self,
+        execution_id: str,
+        topic: str,
+        message: Any = None,
+        *,
+        key: str | None = None,
+        principal: str | None = None,
+        drive: bool = True,
+        linger_s: float = LINGER_S,
+    ) -> Outcome[Any]:
+        """Store a message for `ctx.receive(topic)`, durably, whether the run waits for it already or not.
+
+        *message* is JSON, or a value with a JSON form. A *key* is used once: what is sent under it again is accepted and
+        comes to nothing. A run that is parked and waits for the topic is driven on, unless *drive* is false, and its
+        outcome returned; else the outcome is `accepted`.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated, InvalidPayload, InvalidId: nothing was inserted.
+            Denied: only the refusal was written.
+            As `resume`.
+        """
+        sent = letter(topic, message, key=key, principal=principal)
+        await self._authorization.ask("send", execution_id, principal)
+        return await self._messages.send(execution_id, sent, self._going_on(principal, linger_s) if drive else None)
+
+    async def hold(
+        self, execution_id: str, topic: str, *, reason: str | None = None, principal: str | None = None
+    ) -> None:
+        """Hold the messages of *topic* back from the flow until they are released; they are kept, in their order.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated, InvalidId: nothing was written.
+            Denied: only the refusal was written.
+        """
+        await self._authorization.ask("hold", execution_id, principal)
+        await self._messages.hold(execution_id, topic, reason=reason, principal=principal)
+
+    async def release(
+        self,
+        execution_id: str,
+        topic: str,
+        *,
+        principal: str | None = None,
+        drive: bool = True,
+        linger_s: float = LINGER_S,
+    ) -> Outcome[Any]:
+        """Deliver the messages of *topic* again, those that were held first. Drives and returns as `send`.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated, InvalidId: nothing was written.
+            Denied: only the refusal was written.
+            As `resume`.
+        """
+        await self._authorization.ask("release", execution_id, principal)
+        go_on = self._going_on(principal, linger_s) if drive else None
+        return await self._messages.release(execution_id, topic, go_on, principal=principal)
+
+    async def attach(
+        self,
+        execution_id: str,
+        decision: str,
+        value: Any,
+        *,
+        note: str | None = None,
+        principal: str | None = None,
+    ) -> None:
+        """Record what came of a decision, learned later: *value* (a rating, a conversion). The run may have ended.
+
+        *decision* is the id of the decision, or an ending of it that is unambiguous.
+
+        Raises:
+            ExecutionNotFound, DecisionNotFound, NotSerializable: nothing was written.
+            Denied: only the refusal was written.
+        """
+        await self._authorization.ask("attach", execution_id, principal)
+        known = values.encode(value)
+        await self._notes.put(
+            execution_id, lambda state: f.OutcomeAttached(decision_meant(state, decision), known, note), principal
+        )
+
+    def _going_on(self, principal: str | None, linger_s: float) -> Callable[[str], Awaitable[Outcome[Any]]]:
+        wished = manner(principal, linger_s)
+        return lambda id: self._go_on(id, lambda *_: wished)
 
     async def _go_on(self, id: str, manner_of: Callable[[ExecutionState, Incarnation], Manner]) -> Outcome[Any]:
         """Take up the run that waits in the store, or hand the request to the drive that this process has of it."""

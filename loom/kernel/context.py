@@ -27,6 +27,7 @@ from loom.kernel.entering import syscall
 from loom.kernel.errors import StepIdReused
 from loom.kernel.fold import USER_PREFIX
 from loom.kernel.gates import GateSyscall, TimerSyscall
+from loom.kernel.receiving import ReceiveSyscall
 from loom.kernel.records import DecisionSyscall, EmitSyscall, StreamSyscall
 from loom.kernel.steps import StepSyscall
 from loom.values.binding import Binding, binding_of, binding_of_function
@@ -188,6 +189,29 @@ class Context(Branching):
         show = values.encode(options.get("show"))
         gate = GateSyscall(label, show=show, expects=expects, timeout_ms=timeout_ms, key=key)
         return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), gate.asked()))
+
+    @overload
+    def receive(self, topic: str, *, expects: type[T], timeout: timedelta | None = ...) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def receive(
+        self, topic: str, *, expects: Any = ..., timeout: timedelta | None = ...
+    ) -> Coroutine[Any, Any, Any]: ...
+    @syscall
+    def receive(
+        self, topic: str, *, expects: Any = MISSING, timeout: timedelta | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Return the oldest message of *topic* that nobody has received, or wait for one: each is received once.
+
+        Messages are sent with `runtime.send`, before or after the wait. One that is no *expects* is dropped, on the log.
+
+        Raises:
+            ReceiveTimedOut: none came within *timeout*.
+        """
+        branch = self._enter("receive")
+        check_label("topic", topic)
+        timeout_ms = None if timeout is None else _milliseconds(timeout)
+        receive = ReceiveSyscall(topic, expects=expects, timeout_ms=timeout_ms)
+        return self._drive.asking.outcome(self._call(branch, receive, branch.mint(topic), receive.asked()))
 
     @syscall
     def sleep(self, duration: timedelta | float, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:

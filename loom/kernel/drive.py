@@ -168,7 +168,7 @@ class Drive:
         self.is_cutting = False
         if self.ending is not None or self.is_interrupted or self.asking.is_paused:
             return
-        if self.delivery.queue:
+        if self.delivery.queue or (not self.asking.is_replaying and self.requests.inbox.take()):
             self._deliver_next()
         elif self.asking.is_replaying:
             self.wake("frontier")
@@ -324,6 +324,7 @@ class Drive:
             if self.requests.are_waiting and not self.asking.is_replaying:
                 await self.requests.take()
                 rests = False
+                continue  # something may have ended the drive meanwhile
             self._wake = self._loop.create_future()
             if not rests:  # else whatever comes stirs
                 self.delivery.stir()
@@ -352,7 +353,7 @@ class Drive:
         self.timers.disarm()
         self.asking.is_paused = True
         self.unpaused.clear()
-        parked = await self.journal.park(f.ExecutionSuspended(wake_at=due))
+        parked = await self.journal.park(f.ExecutionSuspended(wake_at=due), seen=self.requests.seen)
         self.asking.is_paused = False
         self.unpaused.set()
         if parked:

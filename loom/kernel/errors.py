@@ -4,13 +4,14 @@
     |- InvalidId, InvalidDeclaration, UnknownFlow,        core/errors.py
     |  ExecutionTerminated
     |- Failure: TypedFailure, StepFailed, GateTimedOut,   core/failures.py: the only ones a flow may catch
-    |           DecisionFailed, CompensationFailed
+    |           ReceiveTimedOut, DecisionFailed, CompensationFailed
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound
     |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
     |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionNotFailed, ExecutionCompensated
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
+    |- Denied, DecisionNotFound                           driving/errors.py
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted
 

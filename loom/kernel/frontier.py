@@ -6,7 +6,6 @@ what was cut off is taken up again, and what was held begins, in the order asked
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from loom.core import facts as f
@@ -14,7 +13,6 @@ from loom.core.envelope import NO_METADATA
 from loom.core.errors import LoomError
 from loom.kernel.calls import Call
 from loom.kernel.replay import Recorded
-from loom.spi.event_store import Request
 from loom.values import RecordUnreadable
 
 if TYPE_CHECKING:
@@ -39,13 +37,13 @@ async def reach(drive: Drive) -> None:
         except LoomError as error:
             drive.stop(error)
             return
-    requests = await drive.requests.pending()
+    await drive.requests.read()
     if drive.is_over:
         return
-    if not requests and _has_nothing_to_do(drive):
+    if not drive.requests.fresh and _has_nothing_to_do(drive):
         drive.ending = "park"
         return
-    _go_on(drive, drive.asking.recorded, requests)
+    _go_on(drive, drive.asking.recorded)
 
 
 def _has_nothing_to_do(drive: Drive) -> bool:
@@ -53,7 +51,7 @@ def _has_nothing_to_do(drive: Drive) -> bool:
     if drive.state.status not in ("suspended", "in_doubt") or drive.asking.held or drive.failing or body_ended:
         return False
     horizon = drive.now_ms() + drive.setting.linger_ms
-    return not any(_can_go_on(drive, call, horizon) for call in drive.asking.taken_up)
+    return not any(drive.wants(call) and _can_go_on(drive, call, horizon) for call in drive.asking.taken_up)
 
 
 def _can_go_on(drive: Drive, call: Call, horizon: int) -> bool:
@@ -62,10 +60,10 @@ def _can_go_on(drive: Drive, call: Call, horizon: int) -> bool:
         known = drive.state.attempts.get(call.sequence)
         return known is None or (known.doubt is None and known.due_at <= horizon)
     due_at = getattr(call.start.payload, "due_at", None)
-    return due_at is not None and due_at <= horizon
+    return (due_at is not None and due_at <= horizon) or drive.requests.inbox.has_for(call)
 
 
-def _go_on(drive: Drive, recorded: Recorded, requests: Sequence[Request]) -> None:
+def _go_on(drive: Drive, recorded: Recorded) -> None:
     state, setting = drive.state, drive.setting
     drive.asking.recorded = None
     about = {"principal": setting.principal} if setting.principal else NO_METADATA
@@ -80,6 +78,5 @@ def _go_on(drive: Drive, recorded: Recorded, requests: Sequence[Request]) -> Non
     for call in taken_up:
         if drive.wants(call) and not drive.is_failing(call.branch):
             call.syscall.reopen(call, drive)
-    for request in requests:
-        drive.requests.apply(request)
+    drive.requests.apply()
     drive.asking.release()

@@ -161,7 +161,6 @@ class Journal:
         self._ready: list[tuple[EventRecord, Event]] = []
         self._taken: list[tuple[EventRecord, Event]] = []
         self._consumes: list[int] = []
-        self.consumed: set[int] = set()
         self._appends = 0
         self._count = count()  # who waits for the same length is woken in the order in which they came
         self._acted_on = state.length
@@ -189,7 +188,6 @@ class Journal:
         self._ready.append((record, event))
         if consumes is not None:
             self._consumes.append(consumes)
-            self.consumed.add(consumes)
         if type_ in ACTED_ON:
             self._acted_on = event.sequence + 1
         self.writer.enqueue(self, 1, len(record.payload))

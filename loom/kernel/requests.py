@@ -1,17 +1,22 @@
-"""The request lane of a driven run: what others asked for takes effect where the driver journals it (kernel rule 1)."""
+"""The request lane of a driven run: what others asked for takes effect where the driver journals it (kernel rule 1).
+
+Each request is read once. A message then waits in the inbox, in memory, until a receive takes it (receiving.py); any other
+is journaled in the order of the lane, as its row of `KINDS` says.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
 from loom.core import facts as f
 from loom.core.errors import LoomError
-from loom.kernel.calls import Call
+from loom.kernel.calls import Call, Event
 from loom.kernel.gates import GateSyscall
+from loom.kernel.receiving import Inbox
 from loom.kernel.steps import StepSyscall
 from loom.spi.event_store import Request, RequestLane
 
@@ -21,15 +26,21 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.25
 """The driver reads the lane at least this often."""
 
+Body: TypeAlias = Mapping[str, Any]
+FactOf: TypeAlias = "Callable[[Drive, Body], tuple[str, Any]]"
+
 
 class Requests:
-    """Reads the lane of one drive and journals what it holds."""
+    """Reads the lane of one drive and journals what it holds. *seen* is the greatest number that it has read."""
 
     def __init__(self, drive: Drive, lane: RequestLane) -> None:
         self._drive, self._lane = drive, lane
         self._timer: asyncio.TimerHandle | None = None
         self._poll: asyncio.Task[None] | None = None
         self.are_waiting = False
+        self.seen = 0
+        self.inbox = Inbox(drive)
+        self.fresh: list[Request] = []
 
     def knock(self) -> None:
         """There is a new request, or may be."""
@@ -52,55 +63,110 @@ class Requests:
         self._poll = asyncio.get_running_loop().create_task(self._look_in(), name="loom-lane")
 
     async def _look_in(self) -> None:
-        if not self._drive.asking.is_replaying and await self.pending():
+        if not self._drive.asking.is_replaying and await self._new():
             self.knock()
         self.watch()
 
-    async def pending(self) -> Sequence[Request]:
-        """Return the requests that no event journals yet."""
+    async def _new(self) -> Sequence[Request]:
         journal = self._drive.journal
         if journal.incarnation is None:
             return ()
         pending = await self._lane.pending(journal.state.execution_id, journal.incarnation)
-        return [request for request in pending if request.number not in journal.consumed]
+        return [request for request in pending if request.number > self.seen]
+
+    async def read(self) -> None:
+        """Read what is new in the lane: messages into the inbox, others into `fresh`, which is to be applied at once."""
+        for request in await self._new():
+            self.seen = request.number
+            if request.kind == "message":
+                self.inbox.put(request)
+            else:
+                self.fresh.append(request)
 
     async def take(self) -> None:
-        """Journal what is pending."""
+        """Read the lane and journal what is new in it."""
         self.are_waiting = False
-        for request in await self.pending():
-            self.apply(request)
+        await self.read()
+        if not self._drive.is_over:
+            self.apply()
 
-    def apply(self, request: Request) -> None:
-        """Journal one request: as the fact it asks for, or as dropped when it came too late."""
-        drive = self._drive
-        body = orjson.loads(request.body)
-        about = {"request": request.number} | ({"principal": body["principal"]} if body.get("principal") else {})
-        call = drive.delivery.calls.get(body["start"])
-        try:
-            fact = self.fact_of(request.kind, call, body)
-        except LoomError as error:
-            dropped = f.RequestDropped(request.kind, request.key, str(error))
-            drive.commit("REQUEST_DROPPED", dropped, about, consumes=request.number)
-            return
-        assert call is not None
-        type_ = "GATE_ANSWERED" if request.kind == "answer" else "EFFECT_RESOLVED"
-        event = drive.commit(type_, fact, about, consumes=request.number)
-        if isinstance(fact, f.EffectResolved) and fact.verdict == "retry":
-            assert isinstance(call.syscall, StepSyscall)
-            call.syscall.again(call, drive)
-        else:
-            drive.delivery.put(event)
+    def apply(self) -> None:
+        """Journal what was read: each request as the fact it asks for, or as dropped when it came too late."""
+        fresh, self.fresh = self.fresh, []
+        for request in fresh:
+            body = orjson.loads(request.body)
+            try:
+                type_, fact = self.fact_of(request.kind, body)
+            except LoomError as error:
+                self.drop(request, body, str(error))
+                continue
+            event = self._drive.commit(type_, fact, self.about(request, body), consumes=request.number)
+            KINDS[request.kind][1](self._drive, event)
+        self._drive.delivery.stir()  # a message may have come, or a topic was released
 
-    def fact_of(self, kind: str, call: Call | None, body: Mapping[str, Any]) -> f.GateAnswered | f.EffectResolved:
-        """Return the fact that a request adds, refuse by raising.
+    def fact_of(self, kind: str, body: Body) -> tuple[str, Any]:
+        """Return the type and the fact that a request adds, refuse by raising.
 
         Raises:
-            LoomError: the gate or doubt it is for is gone, or the value is not what is expected.
+            LoomError: what it is for is not there any more, or its value is not what is expected.
         """
-        if call is None or call.settled or call.sequence not in self._drive.state.gates:
+        if kind not in KINDS:
+            raise LoomError(f"this version knows no {kind}")
+        return KINDS[kind][0](self._drive, body)
+
+    def drop(self, request: Request, body: Body, reason: str) -> None:
+        """Journal that *request* comes to nothing."""
+        dropped = f.RequestDropped(request.kind, request.key, reason)
+        self._drive.commit("REQUEST_DROPPED", dropped, self.about(request, body), consumes=request.number)
+
+    def about(self, request: Request, body: Body) -> Mapping[str, Any]:
+        """Return the metadata of what journals *request*: its number, and who made it."""
+        return {"request": request.number} | ({"principal": body["principal"]} if body.get("principal") else {})
+
+
+def _settles(type_: str, syscall: type[Any], fact: Callable[[Any, Call, Body], Any]) -> FactOf:
+    """Return what makes the fact by which a person settles a call of *syscall*."""
+
+    def fact_of(drive: Drive, body: Body) -> tuple[str, Any]:
+        call = drive.delivery.calls.get(body["start"])
+        if call is None or call.settled or call.sequence not in drive.state.gates:
             raise LoomError("what it answers is not open any more")
-        if kind == "answer" and isinstance(call.syscall, GateSyscall):
-            return call.syscall.answer(call, body)
-        if kind == "verdict" and isinstance(call.syscall, StepSyscall):
-            return call.syscall.verdict(call, body)
-        raise LoomError(f"a {kind} cannot settle {call.id}")
+        if not isinstance(call.syscall, syscall):
+            raise LoomError(f"{call.id} is not settled so")
+        return type_, fact(call.syscall, call, body)
+
+    return fact_of
+
+
+def _given(type_: str, fact: type[Any]) -> FactOf:
+    """Return what makes the fact that a request holds as it is."""
+    return lambda _, body: (type_, fact(**{name: body[name] for name in fact._fields if name in body}))
+
+
+def _delivered(drive: Drive, event: Event) -> None:
+    drive.delivery.put(event)
+
+
+def _resolved(drive: Drive, event: Event) -> None:
+    call = drive.delivery.calls[event.payload.start]
+    if event.payload.verdict == "retry" and isinstance(call.syscall, StepSyscall):
+        call.syscall.again(call, drive)
+    else:
+        drive.delivery.put(event)
+
+
+def _noted(drive: Drive, event: Event) -> None: ...
+
+
+KINDS: Final[Mapping[str, tuple[FactOf, Callable[[Drive, Event], None]]]] = {
+    "answer": (_settles("GATE_ANSWERED", GateSyscall, GateSyscall.answer), _delivered),
+    "verdict": (_settles("EFFECT_RESOLVED", StepSyscall, StepSyscall.verdict), _resolved),
+    "hold": (_given("TOPIC_HELD", f.TopicHeld), _noted),
+    "release": (_given("TOPIC_RELEASED", f.TopicReleased), _noted),
+    "denial": (_given("EXECUTION_DENIED", f.ExecutionDenied), _noted),
+    "outcome": (_given("OUTCOME_ATTACHED", f.OutcomeAttached), _noted),
+}
+"""How a request is journaled: the type and the fact it comes to (or its refusal, raised), and what follows from the event.
+
+A message is not among them: it waits in the inbox.
+"""

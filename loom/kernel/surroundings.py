@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
 from loom.kernel.effects import EffectRuntime
+from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
 from loom.spi.event_store import Storage
 
@@ -20,7 +21,7 @@ class Surroundings:
     """What a runtime is made of, apart from its flows.
 
     *resources* opens what steps need; *write_behind* keeps only the barriers of kernel rule 3.1; *grace_s* is how long an
-    interrupted drive waits for what is in flight. *on_event* is told of an event when it is committed, *on_durable_event*
+    interrupted drive waits for what is in flight; *authorizer* is asked before a verb changes a run. *on_event* is told of an event when it is committed, *on_durable_event*
     once it is on disk; both in order, and what they raise is logged and stops nothing.
     """
 
@@ -31,6 +32,7 @@ class Surroundings:
     resources: Callable[[], Awaitable[Mapping[str, Any]]] | None = None
     write_behind: bool = False
     grace_s: float = GRACE_S
+    authorizer: ExecutionAuthorizer | None = None
     on_event: Callable[[Event], None] | None = None
     on_durable_event: Callable[[Event], None] | None = None
     on_stream: Callable[[str, str, Any], None] | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loom.core.ids import ExecutionId, Incarnation
+    from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, Action, ExecutionAuthorizer
     from loom.spi.clock import (
         CLOCK_SPI_VERSION,
         Clock,
@@ -63,12 +64,14 @@ if TYPE_CHECKING:
     from loom.spi.scheduler import SCHEDULER_SPI_VERSION, Job, Scheduler
 
 __all__ = [
+    "AUTHORIZER_SPI_VERSION",
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
     "HOST_SPI_VERSION",
     "NOBODY",
     "SCHEDULER_SPI_VERSION",
     "SCHEDULE_STORE_SPI_VERSION",
+    "Action",
     "Append",
     "AppendResult",
     "Appended",
@@ -79,6 +82,7 @@ __all__ = [
     "EventFeed",
     "EventRecord",
     "EventStore",
+    "ExecutionAuthorizer",
     "ExecutionId",
     "ExecutionIndex",
     "ExecutionQuery",
@@ -123,11 +127,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AUTHORIZER_SPI_VERSION": "loom.spi.authorizer",
     "CLOCK_SPI_VERSION": "loom.spi.clock",
     "EVENT_STORE_SPI_VERSION": "loom.spi.event_store",
     "SCHEDULER_SPI_VERSION": "loom.spi.scheduler",
     "NOBODY": "loom.spi.event_store",
     "SCHEDULE_STORE_SPI_VERSION": "loom.spi.schedule_store",
+    "Action": "loom.spi.authorizer",
     "Append": "loom.spi.event_store",
     "AppendResult": "loom.spi.event_store",
     "Appended": "loom.spi.event_store",
@@ -138,6 +144,7 @@ _HOMES = {
     "EventFeed": "loom.spi.event_store",
     "EventRecord": "loom.spi.event_store",
     "EventStore": "loom.spi.event_store",
+    "ExecutionAuthorizer": "loom.spi.authorizer",
     "ExecutionId": "loom.core.ids",
     "ExecutionIndex": "loom.spi.event_store",
     "ExecutionQuery": "loom.spi.event_store",

@@ -7,15 +7,18 @@ import contextlib
 import json
 import random
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import loom
 from loom.core.errors import ExecutionTerminated
 from loom.core.ids import ExecutionId
-from loom.core.views import OpenGate, open_gates
+from loom.core.state import ExecutionState, empty_state
+from loom.core.views import AwaitedMessage, OpenGate, awaited_messages, open_gates
 from loom.driving.runtime import WorkflowRuntime
+from loom.kernel.codec import decode_events
 from loom.kernel.errors import AlreadyAnswered, DriveInterrupted, GateNotOpen
+from loom.kernel.fold import fold
 from loom.spi.clock import SeededEntropy
 from loom.spi.event_store import Append, EventRecord, IndexRow, Request, Storage
 from loom.spi.memory import MemoryStorage
@@ -61,6 +64,7 @@ class Way:
     linger_s: float = 1_000.0
     write_behind: bool = False
     early_answers: bool = False
+    early_messages: bool = False
     interruptions: bool = False
     retries: int = 0
 
@@ -97,7 +101,7 @@ class Driver:
         self._storage, self._rng = storage, random.Random(way.seed)
         self._clock = JumpingClock(self._rng)
         self._disturbing: set[asyncio.Task[None]] = set()
-        self._retries, self._healed, self._answered = 0, healed, False
+        self._retries, self._healed, self._answered, self.sent = 0, healed, False, 0
         self.runtime = WorkflowRuntime(
             storage,
             flows={interpreted.id: interpreted},
@@ -117,8 +121,9 @@ class Driver:
         for _ in range(VERBS_MAX):
             while self._disturbing:  # one that drives may bring about others
                 await asyncio.gather(*self._disturbing)
-            assert self._way.interruptions or not await self._waiting(), "an answer waits, and nobody drives"
             state = await self.runtime.load_state(RUN)
+            driven = self._way.interruptions or state.status == "running"
+            assert driven or not await self._waiting(state), "a request waits, and nobody drives"
             if state.status == "failed" and self._retries < self._way.retries:
                 self._retries, self._healed = self._retries + 1, True
                 await self._verb(self.runtime.retry(RUN, linger_s=self._way.linger_s))
@@ -126,20 +131,29 @@ class Driver:
             if state.is_terminal:
                 self.life.log = await self._storage.read(RUN)
                 return self.life
-            await self._verb(self._next_verb(open_gates(state), state.facts.wake_at))
+            is_cut_off = state.status == "running"  # such a run goes on first, and keeps what is sent to it meanwhile
+            waits = awaited_messages(state) if not is_cut_off else ()
+            await self._verb(self._next_verb(open_gates(state), waits, state.facts.wake_at))
         raise AssertionError("the run does not come to an end")
 
-    async def _waiting(self) -> Sequence[Request]:
+    async def _waiting(self, state: ExecutionState) -> Sequence[Request]:
+        """Return what is in the lane and could be journaled: all but the messages that no receive waits for."""
         head = await self._storage.head(RUN)
-        return await self._storage.pending(RUN, head.incarnation) if head else ()
+        pending = await self._storage.pending(RUN, head.incarnation) if head and not state.is_terminal else ()
+        awaited = {wait.topic for wait in awaited_messages(state)}
+        return [r for r in pending if r.kind != "message" or json.loads(r.body)["topic"] in awaited]
 
-    def _next_verb(self, gates: Sequence[OpenGate], wake_at: int | None) -> Coroutine[Any, Any, Any]:
+    def _next_verb(
+        self, gates: Sequence[OpenGate], waits: Sequence[AwaitedMessage], wake_at: int | None
+    ) -> Coroutine[Any, Any, Any]:
         linger_s = self._way.linger_s
-        moves = len(gates) + (wake_at is not None)
+        moves = len(gates) + (wake_at is not None) + len(waits)
         if not moves or self._answered:
             self._answered = False
             return self.runtime.resume(RUN, linger_s=linger_s)
-        chosen = self._rng.randrange(moves)
+        chosen = self._rng.randrange(moves) - len(waits)
+        if chosen < 0:
+            return self._send(waits[chosen].topic)
         if chosen == len(gates):
             assert wake_at is not None
             self._clock.advance_to(wake_at)
@@ -148,6 +162,12 @@ class Driver:
         if gate.in_doubt:
             return self.runtime.resolve(RUN, gate.gate, "done", value=f"did {gate.gate}", linger_s=linger_s)
         return self.runtime.resume(RUN, gate=gate.gate, answer=answer_to(gate.gate), linger_s=linger_s)
+
+    def _send(self, topic: str) -> Coroutine[Any, Any, Any]:
+        """Send the next message: the one that there is for a place of its own, or one that says which it is."""
+        self.sent += 1
+        message = answer_to(topic) if topic.startswith("own") else self.sent
+        return self.runtime.send(RUN, topic, message, linger_s=self._way.linger_s)
 
     async def _verb(self, verb: Coroutine[Any, Any, loom.Outcome[Any]]) -> None:
         world = World(self._way.seed, forbidden=self._forbidden, healed=self._healed)
@@ -168,6 +188,10 @@ class Driver:
     def _on_event(self, event: loom.EventEnvelope[Any]) -> None:
         if self._way.early_answers and event.type == "GATE_OPENED" and self._rng.random() < 0.7:
             self._disturb(self._answer_early(event.payload.id))
+        if self._way.early_messages and event.type == "MESSAGE_AWAITED" and self._rng.random() < 0.7:
+            self._disturb(self._send_early(event.payload.topic))
+        if self._way.early_messages and event.type == "STEP_STARTED" and self._rng.random() < 0.2:
+            self._disturb(self._send_early(self._rng.choice("ab")))
         if self._way.interruptions and self._rng.random() < 0.05:
             self._disturb(self._interrupt())
 
@@ -184,6 +208,11 @@ class Driver:
         await self._some_turns(40)
         self.runtime.interrupt()
 
+    async def _send_early(self, topic: str) -> None:
+        await self._some_turns(300)
+        with contextlib.suppress(ExecutionTerminated):
+            await self._verb(self._send(topic))
+
     async def _answer_early(self, gate: str) -> None:
         await self._some_turns(300)
         with contextlib.suppress(GateNotOpen, ExecutionTerminated):
@@ -199,7 +228,8 @@ def answer_to(gate: str) -> int:
 async def copied(log: Sequence[EventRecord], storage: Storage | None = None) -> Storage:
     """Return a store that holds *log* and nothing else."""
     store = storage or MemoryStorage()
-    item = Append(execution_id=RUN, incarnation=None, expected=0, append_id="copy", events=log, index=INDEX)
+    index = replace(INDEX, status=fold(decode_events(RUN, log), empty_state(RUN)).status)
+    item = Append(execution_id=RUN, incarnation=None, expected=0, append_id="copy", events=log, index=index)
     await store.append([item])
     return store
 

@@ -308,6 +308,17 @@ async def _gate(ctx: loom.Context, at: str, timeout_ms: int | None) -> None:
         WORLD.get().saw(at, "answer", answer)
 
 
+async def _receive(ctx: loom.Context, at: str, topic: str, timeout_ms: int | None) -> None:
+    """Wait for a message: of a topic that others receive from too, or (the topic being "own") of one for this place."""
+    timeout = None if timeout_ms is None else timedelta(milliseconds=timeout_ms)
+    try:
+        message = await ctx.receive(f"own {at}" if topic == "own" else topic, expects=int, timeout=timeout)
+    except loom.ReceiveTimedOut as failed:
+        WORLD.get().saw(at, "not received", seen(failed))
+    else:
+        WORLD.get().saw(at, "received", message)
+
+
 async def _sleep(ctx: loom.Context, at: str, ms: int) -> None:
     await ctx.sleep(ms / 1000)
     WORLD.get().saw(at, "slept", ms)
@@ -346,6 +357,7 @@ OPERATIONS: Final[dict[str, Callable[..., Coroutine[Any, Any, None]]]] = {
     "now": _now,
     "draw": _draw,
     "gate": _gate,
+    "receive": _receive,
     "sleep": _sleep,
     "log": _log,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import loom
@@ -40,13 +41,14 @@ async def cut_off_after(storage: Storage, length: int, run: str = RUN) -> Memory
     whole = await records(storage, run)
     row = await storage.row(ExecutionId(run))
     assert row is not None
+    status = "suspended" if whole[length - 1].type == "EXECUTION_SUSPENDED" else "running"
     item = Append(
         execution_id=ExecutionId(run),
         incarnation=None,
         expected=0,
         append_id="left",
         events=whole[:length],
-        index=row.index,
+        index=replace(row.index, status=status, ended=False),
     )
     await left.append([item])
     return left

@@ -54,6 +54,7 @@ calm = st.one_of(
     operation("now"),
     operation("draw"),
     operation("gate", None),
+    operation("receive", "own", None),
     operation("sleep", st.integers(0, 50)),
     operation("log"),
     operation("catch", st.lists(failing, min_size=1, max_size=1)),
@@ -68,6 +69,8 @@ wild = st.one_of(
     operation("peek"),
     operation("flaky", 4),
     operation("gate", st.integers(0, 60)),
+    operation("receive", st.sampled_from(["a", "b"]), None),
+    operation("receive", st.sampled_from(["own", "a", "b"]), st.integers(0, 60)),
     operation("first", numbers, numbers),
 )
 
@@ -96,6 +99,7 @@ def ways(*, retries: int = 0) -> st.SearchStrategy[Way]:
         linger_s=st.sampled_from([0.0, 1_000.0]),
         write_behind=st.booleans(),
         early_answers=st.booleans(),
+        early_messages=st.booleans(),
         interruptions=st.booleans(),
         retries=st.integers(0, retries),
     )

@@ -11,12 +11,14 @@ import loom
 from loom import spi
 
 GOLDEN = [
+    "AUTHORIZER_SPI_VERSION",
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
     "HOST_SPI_VERSION",
     "SCHEDULER_SPI_VERSION",
     "NOBODY",
     "SCHEDULE_STORE_SPI_VERSION",
+    "Action",
     "Append",
     "AppendResult",
     "Appended",
@@ -27,6 +29,7 @@ GOLDEN = [
     "EventFeed",
     "EventRecord",
     "EventStore",
+    "ExecutionAuthorizer",
     "ExecutionId",
     "ExecutionIndex",
     "ExecutionQuery",

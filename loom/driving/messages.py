@@ -1,0 +1,124 @@
+"""The inbox of an execution from outside: messages are sent to it, topics held back and released.
+
+A message is a durable request of the lane from the moment it is accepted; whether the run waits for it already makes no
+difference. Who drives the run journals it where it is received (loom/kernel/receiving.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from loom import values
+from loom.core import facts as f
+from loom.core.errors import ExecutionTerminated
+from loom.core.ids import ExecutionId, execution_id, label
+from loom.core.outcome import Outcome
+from loom.core.state import ExecutionState
+from loom.core.views import awaited_messages
+from loom.driving.annotating import Annotating, Load
+from loom.driving.driver import Driver
+from loom.kernel.errors import ExecutionNotFound
+from loom.spi.event_store import LaneClosed
+
+GoOn: TypeAlias = Callable[[str], Awaitable[Outcome[Any]]]
+"""Drives a parked run on."""
+
+
+class Letter(NamedTuple):
+    """A message to be sent: *message* is encoded; two with the same *key* are one."""
+
+    topic: str
+    message: Any
+    key: str | None
+    principal: str | None
+
+
+def letter(topic: str, message: Any, *, key: str | None, principal: str | None) -> Letter:
+    """Return a letter, checked before anything is written.
+
+    Raises:
+        InvalidId, InvalidPayload, NotSerializable: topic, key, principal or message cannot be used.
+    """
+    for kind, text in (("key", key), ("principal", principal)):
+        if text is not None:
+            label(kind, text)
+    return Letter(label("topic", topic), values.encode(values.plain(message)), key, principal)
+
+
+class Messages:
+    """Sends messages to runs, and has a run that waits for one driven on."""
+
+    def __init__(self, driver: Driver, notes: Annotating, load: Load) -> None:
+        self._driver, self._notes, self._load = driver, notes, load
+
+    async def send(self, id: str, sent: Letter, go_on: GoOn | None) -> Outcome[Any]:
+        """Store a message durably, and *go_on* with the run if it is parked at a receive of its topic.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated: nothing was inserted.
+        """
+        run_id = execution_id(id)
+        await self._insert(run_id, sent)
+        return await self._delivered(run_id, sent.topic, go_on)
+
+    async def _delivered(self, run_id: ExecutionId, topic: str, go_on: GoOn | None) -> Outcome[Any]:
+        if go_on is None or await self._is_driven(run_id):
+            self._driver.knock(run_id)
+            return Outcome(execution_id=run_id, status="accepted")
+        state, _ = await self._load(run_id)
+        if state.status in ("suspended", "in_doubt") and _waits_for(state, topic):
+            return await go_on(run_id)
+        return Outcome(execution_id=run_id, status="accepted", length=state.length)
+
+    async def _insert(self, run_id: ExecutionId, sent: Letter) -> None:
+        around = self._driver.around
+        row = await around.storage.row(run_id)
+        if row is None:
+            raise ExecutionNotFound(execution_id=run_id, store=around.storage.url)
+        body = {"topic": sent.topic, "message": sent.message, "principal": sent.principal}
+        inserted = await around.storage.insert(
+            run_id,
+            row.incarnation,
+            kind="message",
+            key=f"message:{sent.key}" if sent.key else "",
+            at=around.clock.now_ms(),
+            body=values.dumps(body),
+            while_open=True,
+        )
+        if inserted is None:
+            raise ExecutionNotFound(execution_id=run_id, store=around.storage.url)
+        if isinstance(inserted, LaneClosed):
+            raise ExecutionTerminated(execution_id=run_id, status=inserted.status)
+
+    async def _is_driven(self, run_id: ExecutionId) -> bool:
+        """Whether somebody drives the run, and has seen or will see to what is in its lane."""
+        drive = self._driver.drives.get(run_id)
+        if drive is None:
+            row = await self._driver.around.storage.row(run_id)
+            return row is not None and row.index.status == "running"
+        self._driver.knock(run_id)
+        await drive.live.wait()
+        await drive.unpaused.wait()
+        return drive.ending != "park"
+
+    async def hold(self, id: str, topic: str, *, reason: str | None, principal: str | None) -> None:
+        """Hold the messages of *topic* back from the flow; those that come meanwhile are kept, in order."""
+        held = f.TopicHeld(label("topic", topic), reason)
+        await self._notes.put(id, lambda state: None if topic in _open(state).facts.held else held, principal)
+
+    async def release(self, id: str, topic: str, go_on: GoOn | None, *, principal: str | None) -> Outcome[Any]:
+        """Deliver the messages of *topic* again, in their order, and *go_on* with a run that is parked for one of them."""
+        released = f.TopicReleased(label("topic", topic))
+        await self._notes.put(id, lambda state: released if topic in _open(state).facts.held else None, principal)
+        return await self._delivered(execution_id(id), topic, go_on)
+
+
+def _open(state: ExecutionState) -> ExecutionState:
+    if state.is_terminal:
+        raise ExecutionTerminated(execution_id=state.execution_id, status=state.status)
+    return state
+
+
+def _waits_for(state: ExecutionState, topic: str) -> bool:
+    return topic not in state.facts.held and any(wait.topic == topic for wait in awaited_messages(state))

@@ -1,0 +1,132 @@
+"""The inbox of a driven run, and the syscall that takes a message from it.
+
+A message stays in the request lane until a receive of its topic stands open; only then is it journaled, so it becomes visible
+at one recorded place. It is journaled when the body stands still and nothing else waits to be delivered, and delivered at
+once: no branch takes a message that a record before it would have cut.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from loom import values
+from loom.core import facts as f
+from loom.core.errors import LoomError
+from loom.core.failures import ReceiveTimedOut
+from loom.core.json import JsonObject
+from loom.kernel.calls import Call, Event
+from loom.spi.event_store import Request
+
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+
+class ReceiveSyscall:
+    """A wait for the next message of *topic*; *expects* is its annotation, *timeout_ms* counts from the first asking."""
+
+    starts = "MESSAGE_AWAITED"
+
+    def __init__(self, topic: str, *, expects: Any, timeout_ms: int | None) -> None:
+        self.topic, self.expects, self.timeout_ms = topic, expects, timeout_ms
+        self.codec = values.codec_for(expects)
+
+    def asked(self) -> JsonObject:
+        return {"topic": self.topic, "timeout_ms": self.timeout_ms}
+
+    def begin(self, call: Call, drive: Drive) -> None:
+        values.schema(self.expects)  # an annotation that fits no message is the author's mistake, not the sender's
+        due_at = None if self.timeout_ms is None else drive.now_ms() + self.timeout_ms
+        generation = drive.state.facts.generation or None
+        awaited = f.MessageAwaited(call.id, call.ordinal, call.digest, self.topic, due_at, generation)
+        drive.started(call, drive.commit("MESSAGE_AWAITED", awaited))
+        self.reopen(call, drive)
+
+    def reopen(self, call: Call, drive: Drive) -> None:
+        assert call.start is not None
+        due_at = call.start.payload.due_at
+        if due_at is not None:
+            drive.timers.add(due_at, lambda: drive.requests.inbox.is_late(call), lambda: drive.wants(call))
+        drive.requests.inbox.waits.setdefault(self.topic, []).append(call)
+        drive.delivery.stir()  # its message may be there already
+
+    def received(self, call: Call, request: Request, message: Any) -> f.MessageReceived:
+        """Return the fact that taking the message of *request* is.
+
+        Raises:
+            InvalidPayload: it is not what is expected.
+        """
+        value = self.codec.encode(values.parse(message, self.expects))
+        return f.MessageReceived(call.sequence, request.number, request.at, value)
+
+    def revive(self, call: Call, event: Event) -> Any:
+        if event.type == "MESSAGE_TIMED_OUT":
+            raise ReceiveTimedOut(topic=self.topic, receive=call.id)
+        return self.codec.decode(event.payload.message)
+
+
+class Inbox:
+    """The messages that were read from the lane and that no receive has taken, by topic, in the order of the lane."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+        self._unread: dict[str, deque[Request]] = {}
+        self.waits: dict[str, list[Call]] = {}
+        self._late: list[Call] = []
+
+    def put(self, request: Request) -> None:
+        """Keep a message until it is received."""
+        self._unread.setdefault(orjson.loads(request.body)["topic"], deque()).append(request)
+
+    def has_for(self, call: Call) -> bool:
+        """Whether *call* could take a message now."""
+        topic = getattr(call.syscall, "topic", None)
+        return topic in self._unread and topic not in self._drive.state.facts.held
+
+    def is_late(self, call: Call) -> None:
+        """The time of *call* is over; a message that is there already is still received."""
+        self._late.append(call)
+        self._drive.delivery.stir()
+
+    def take(self) -> bool:
+        """Have the oldest message that a receive waits for, or else that one is late, delivered next; False: neither."""
+        event = self._received() or self._timed_out()
+        if event is not None:
+            self._drive.delivery.queue.append(event)
+        return event is not None
+
+    def _received(self) -> Event | None:
+        """Journal the oldest message for the oldest receive of its topic; one that is not what it expects is dropped."""
+        while (call := self._next()) is not None:
+            assert isinstance(call.syscall, ReceiveSyscall)
+            unread = self._unread[call.syscall.topic]
+            request = unread.popleft()
+            if not unread:
+                del self._unread[call.syscall.topic]
+            body = orjson.loads(request.body)
+            try:
+                fact = call.syscall.received(call, request, values.decode(body["message"]))
+            except LoomError as error:
+                self._drive.requests.drop(request, body, f"{call.id} does not take it: {error}")
+                continue
+            about = self._drive.requests.about(request, body)
+            return self._drive.commit("MESSAGE_RECEIVED", fact, about, consumes=request.number)
+        return None
+
+    def _timed_out(self) -> Event | None:
+        self._late = late = [call for call in self._late if self._drive.wants(call)]
+        return self._drive.commit("MESSAGE_TIMED_OUT", f.MessageTimedOut(late[0].sequence)) if late else None
+
+    def _next(self) -> Call | None:
+        topics = sorted(self._unread.keys() & self.waits.keys(), key=lambda topic: self._unread[topic][0].number)
+        return next((call for topic in topics if (call := self._oldest(topic)) is not None), None)
+
+    def _oldest(self, topic: str) -> Call | None:
+        drive = self._drive
+        self.waits[topic] = waits = [c for c in self.waits[topic] if drive.wants(c) and c in drive.delivery.waiting]
+        if topic in drive.state.facts.held:
+            return None
+        able = [call for call in waits if not drive.is_failing(call.branch)]
+        return min(able, key=lambda call: call.sequence, default=None)
