@@ -35,10 +35,10 @@ class StepSyscall:
     """One call of a step with encoded *args*."""
 
     starts = "STEP_STARTED"
+    generation = 0
 
     def __init__(self, step: Step[Any, Any], binding: Binding, args: JsonObject) -> None:
         self.step, self.binding, self.args = step, binding, args
-        self.generation = 0
 
     def asked(self) -> Any:
         return self.args

@@ -296,7 +296,7 @@ WRITERS: Final[dict[type[Any], Writer]] = {
     dict: _write_dict,
     list: _write_list,
     str: lambda value, place, depth, walk: write_text(value),
-    int: lambda value, place, depth, walk: write_integer(value),
+    int: lambda value, place, depth, walk: value if -INTEGER_MAX <= value <= INTEGER_MAX else write_integer(value),
     float: lambda value, place, depth, walk: write_float(value),
     bool: lambda value, place, depth, walk: value,
     type(None): lambda value, place, depth, walk: value,
