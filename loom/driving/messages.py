@@ -19,7 +19,7 @@ from loom.core.views import awaited_messages
 from loom.driving.annotating import Annotating, Load
 from loom.driving.driver import Driver
 from loom.kernel.errors import ExecutionNotFound
-from loom.spi.event_store import LaneClosed
+from loom.spi.event_store import LaneClosed, RequestTaken
 
 GoOn: TypeAlias = Callable[[str], Awaitable[Outcome[Any]]]
 """Drives a parked run on."""
@@ -59,8 +59,8 @@ class Messages:
             ExecutionNotFound, ExecutionTerminated: nothing was inserted.
         """
         run_id = execution_id(id)
-        await self._insert(run_id, sent)
-        return await self._delivered(run_id, sent.topic, go_on)
+        is_unread = await self._insert(run_id, sent)
+        return await self._delivered(run_id, sent.topic, go_on if is_unread else None)
 
     async def _delivered(self, run_id: ExecutionId, topic: str, go_on: GoOn | None) -> Outcome[Any]:
         if go_on is None or await self._is_driven(run_id):
@@ -71,7 +71,8 @@ class Messages:
             return await go_on(run_id)
         return Outcome(execution_id=run_id, status="accepted", length=state.length)
 
-    async def _insert(self, run_id: ExecutionId, sent: Letter) -> None:
+    async def _insert(self, run_id: ExecutionId, sent: Letter) -> bool:
+        """Insert a message and return whether it is unread: one of its key may have been received already."""
         around = self._driver.around
         row = await around.storage.row(run_id)
         if row is None:
@@ -90,6 +91,7 @@ class Messages:
             raise ExecutionNotFound(execution_id=run_id, store=around.storage.url)
         if isinstance(inserted, LaneClosed):
             raise ExecutionTerminated(execution_id=run_id, status=inserted.status)
+        return not isinstance(inserted, RequestTaken) or inserted.pending
 
     async def _is_driven(self, run_id: ExecutionId) -> bool:
         """Whether somebody drives the run, and has seen or will see to what is in its lane."""
@@ -110,8 +112,17 @@ class Messages:
     async def release(self, id: str, topic: str, go_on: GoOn | None, *, principal: str | None) -> Outcome[Any]:
         """Deliver the messages of *topic* again, in their order, and *go_on* with a run that is parked for one of them."""
         released = f.TopicReleased(label("topic", topic))
-        await self._notes.put(id, lambda state: released if topic in _open(state).facts.held else None, principal)
-        return await self._delivered(execution_id(id), topic, go_on)
+        state = await self._notes.put(
+            id, lambda state: released if topic in _open(state).facts.held else None, principal
+        )
+        waits = await self._has_unread(state.execution_id, topic)
+        return await self._delivered(state.execution_id, topic, go_on if waits else None)
+
+    async def _has_unread(self, run_id: ExecutionId, topic: str) -> bool:
+        storage = self._driver.around.storage
+        head = await storage.head(run_id)
+        pending = await storage.pending(run_id, head.incarnation) if head is not None else ()
+        return any(each.kind == "message" and values.loads(each.body)["topic"] == topic for each in pending)
 
 
 def _open(state: ExecutionState) -> ExecutionState:
