@@ -52,7 +52,7 @@ def decide(
     open: they stand, whatever the policies say by now.
     """
     if cursor is None:
-        return Decision(starts=(), entries=(), cursor=ScheduleCursor(now_ms), next_at=_next(schedule, now_ms))
+        return Decision(starts=(), entries=(), cursor=ScheduleCursor(now_ms), next_at=next_due(schedule, now_ms))
     cap = schedule.catch_up.cap
     due = list(islice(_due(schedule, cursor.at, now_ms), LOOKED_AT_MAX + cap + 1))
     has_more = len(due) > LOOKED_AT_MAX + cap
@@ -62,17 +62,18 @@ def decide(
     for tick in looked_at:
         if not walk.step(tick, wanted=tick in wanted, existing=existing or {}):
             return walk.decision(next_at=now_ms + QUEUE_POLL_MS)
-    return walk.decision(next_at=now_ms if has_more else _next(schedule, walk.cursor.at))
+    return walk.decision(next_at=now_ms if has_more else next_due(schedule, walk.cursor.at))
+
+
+def next_due(schedule: Schedule, after_ms: int) -> int | None:
+    """Return when the first tick after *after_ms* is due (ms), None when the schedule never ticks again."""
+    tick = next(next_ticks(schedule, after_ms), None)
+    return None if tick is None else due_at(schedule, tick)
 
 
 def _due(schedule: Schedule, after_ms: int, now_ms: int) -> Iterator[int]:
     """Yield the ticks after *after_ms* whose time has come; one whose jitter holds it back holds back those after it."""
     return takewhile(lambda tick: due_at(schedule, tick) <= now_ms, next_ticks(schedule, after_ms))
-
-
-def _next(schedule: Schedule, after_ms: int) -> int | None:
-    tick = next(next_ticks(schedule, after_ms), None)
-    return None if tick is None else due_at(schedule, tick)
 
 
 def _wanted(schedule: Schedule, due: list[int], now_ms: int) -> Iterator[int]:

@@ -17,7 +17,7 @@ from loom.core.ids import ExecutionId, FlowId
 from loom.core.schedule import Schedule
 from loom.core.state import TERMINAL
 from loom.kernel.codec import decode_events
-from loom.services.due import Decision, decide
+from loom.services.due import Decision, decide, next_due
 from loom.services.ticks import execution_id_at, written
 from loom.spi.clock import Clock
 from loom.spi.event_store import ExecutionRow, Storage
@@ -141,9 +141,9 @@ class Scheduling:
                 return decision.next_at
 
     async def _decided(self, schedule: Schedule, cursor: ScheduleCursor | None, now_ms: int) -> Decision:
-        freely = decide(schedule, cursor, now_ms)
-        if cursor is None or freely.cursor == cursor:
-            return freely  # nothing is due, so nothing has to be asked
+        first_due = next_due(schedule, cursor.at) if cursor is not None else None
+        if cursor is None or first_due is None or first_due > now_ms:
+            return decide(schedule, cursor, now_ms)  # nothing is due, so nothing has to be asked
         cares = schedule.overlap != "allow"
         existing = {
             each: cares and await is_open(self._storage, each)

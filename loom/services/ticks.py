@@ -28,7 +28,10 @@ from loom.core.schedule import Schedule, repeats, walls
 _NEAR: Final = timedelta(hours=25)
 """No clock is moved by more: Samoa left out a day, in 2011."""
 
+_DAY: Final = timedelta(days=1)
 _SECOND: Final = timedelta(seconds=1)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # instants in here are in UTC, all of them
 
 
 def next_ticks(schedule: Schedule, after_ms: int) -> Iterator[int]:
@@ -42,7 +45,7 @@ def next_ticks(schedule: Schedule, after_ms: int) -> Iterator[int]:
         for tick in _instants(schedule.cron, zone, _start(zone, after)):
             if tick > after:
                 after = tick
-                yield _ms(tick)
+                yield (tick - _EPOCH) // _MILLISECOND
     except OverflowError:  # the last day of the calendar, where it is later than in UTC
         return
 
@@ -74,8 +77,8 @@ def written(tick_at: int) -> str:
 def _start(zone: ZoneInfo, after: datetime) -> datetime:
     """Return a wall time from which on every tick after *after* is found: well before it where the clock changes nearby."""
     nearby = (after - _NEAR, after, after + _NEAR)
-    start = after if len({_offset(zone, each) for each in nearby}) == 1 else after - _NEAR
-    return start.astimezone(zone).replace(tzinfo=None)
+    offsets = [_offset(zone, each) for each in nearby]
+    return after + offsets[1] if len(set(offsets)) == 1 else nearby[0] + offsets[0]
 
 
 def _instants(cron: str, zone: ZoneInfo, start: datetime) -> Iterator[datetime]:
@@ -85,8 +88,14 @@ def _instants(cron: str, zone: ZoneInfo, start: datetime) -> Iterator[datetime]:
     """
     again: list[datetime] = []
     counts_on = repeats(cron)
+    day, offset = None, None
     for wall in walls(cron, start):
-        first, second = _shown(zone, wall, fold=0), _shown(zone, wall, fold=1)
+        if wall.date() != day:
+            day, offset = wall.date(), _offset_all_day(zone, wall)
+        if offset is not None:
+            first = second = wall - offset
+        else:
+            first, second = _shown(zone, wall, fold=0), _shown(zone, wall, fold=1)
         if first > second:  # a gap: the clock jumps over it
             if counts_on:
                 continue
@@ -100,9 +109,20 @@ def _instants(cron: str, zone: ZoneInfo, start: datetime) -> Iterator[datetime]:
         yield heappop(again)
 
 
+def _offset_all_day(zone: ZoneInfo, wall: datetime) -> timedelta | None:
+    """Return the distance to UTC on the day of *wall*, None where the clock is changed on that day or near it."""
+    midnight = wall.replace(hour=0, minute=0)
+    try:
+        nearby = (midnight - _DAY, midnight, midnight + 2 * _DAY)
+    except OverflowError:
+        return None
+    offsets = {each.replace(tzinfo=zone).utcoffset() for each in nearby}
+    return offsets.pop() if len(offsets) == 1 else None
+
+
 def _shown(zone: ZoneInfo, wall: datetime, *, fold: int) -> datetime:
     """Return the instant at which the clock of *zone* shows *wall*, the first or the second time."""
-    return wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+    return wall.replace(tzinfo=zone, fold=fold).astimezone(UTC).replace(tzinfo=None)
 
 
 def _end_of_gap(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
@@ -117,13 +137,9 @@ def _end_of_gap(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
     return after
 
 
-def _offset(zone: ZoneInfo, instant: datetime) -> timedelta | None:
-    return instant.astimezone(zone).utcoffset()
+def _offset(zone: ZoneInfo, instant: datetime) -> timedelta:
+    return instant.replace(tzinfo=UTC).astimezone(zone).utcoffset() or timedelta(0)
 
 
 def _instant(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms // 1000, UTC)
-
-
-def _ms(instant: datetime) -> int:
-    return int(instant.timestamp()) * 1000
+    return _EPOCH + timedelta(seconds=ms // 1000)

@@ -151,5 +151,15 @@ def refused_declarations() -> None:
         return 1
 
 
+def schedules() -> None:
+    way = loom.CatchUp.all(3)
+    nightly = loom.schedule("nightly", "@daily", refund, input=Claim(amount=1), catch_up=way, overlap="queue")
+    assert_type(nightly, loom.Schedule)
+    loom.define_config(flows=[refund], schedules=[nightly])
+    loom.schedule("nightly", "@daily", "refund")  # type: ignore[arg-type]
+    loom.schedule("nightly", "@daily", scopes, catch_up="one")  # type: ignore[arg-type]
+    loom.schedule("nightly", "@daily", scopes, overlap="wait")  # type: ignore[arg-type]
+
+
 def test_the_declarations_above_hold() -> None:
     assert (refund.id, scopes.id) == ("refund", "scopes")
