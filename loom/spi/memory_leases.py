@@ -19,7 +19,7 @@ def claim(
     now = logs.clock.now_ms()
     wanted = [log for log in logs.by_id.values() if flows is None or log.index.flow in flows]
     ready = [(log, found) for log in wanted if (found := _found(log, lease.driver, gone, now))]
-    ready.sort(key=lambda each: (_ready_at(each[0]) or 0, each[0].incarnation))
+    ready.sort(key=lambda each: (_ready_at(each[0]) or 0, each[0].index.flow, each[0].incarnation))
     claims: list[Claim] = []
     for log, found in ready[:limit]:
         log.change_lease(lease, now)

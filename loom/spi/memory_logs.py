@@ -81,7 +81,7 @@ class Logs:
     def begin(self, execution_id: ExecutionId, index: IndexRow) -> Log:
         log = Log(execution_id, Incarnation(next(self._incarnations)), index)
         self.by_id[execution_id] = log
-        if index.link > self.tip_link(index.chain):
+        if index.link >= self.tip_link(index.chain):
             self._tips[index.chain] = log
         return log
 

@@ -261,8 +261,8 @@ class ClaimConformance:
 
     async def test_only_flows_that_can_be_driven_are_claimed(self, store: Storage, clock: VirtualClock) -> None:
         now = clock.now_ms()
-        for flow in ("refund", "tax", "claim"):
-            await appended(store, first(ExecutionId(flow), index=replace(PARKED, flow=flow, wake_at=now)))
+        for place, flow in enumerate(("refund", "tax", "claim")):
+            await appended(store, first(ExecutionId(flow), index=replace(PARKED, flow=flow, wake_at=now - 9 + place)))
 
         assert _ids(await store.claim("mine", lease_ms=LEASE_MS, limit=1, flows=["claim", "tax"])) == ["tax"]
         assert _ids(await store.claim("mine", lease_ms=LEASE_MS, limit=9, flows=[])) == []

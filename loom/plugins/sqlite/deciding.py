@@ -178,7 +178,7 @@ class Decisions:
         )
         self.stands[item.execution_id], self.lanes[run] = stand, LaneStand()
         tip = self.stands.get(self._tips.get(index.chain, ExecutionId(index.chain)))
-        if tip is None or tip.link < index.link:
+        if tip is None or tip.link <= index.link:
             self._tips[index.chain] = item.execution_id
         return stand
 

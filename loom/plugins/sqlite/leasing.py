@@ -35,37 +35,38 @@ _CLAIMABLE: Final = f"""
         SELECT * FROM (
             SELECT run, wake_at FROM executions INDEXED BY executions_due
             WHERE wake_at <= :now AND driver IS NULL AND {_WANTED}
-            ORDER BY wake_at, run LIMIT :limit)
+            ORDER BY wake_at, flow, run LIMIT :limit)
         UNION ALL SELECT * FROM (
             SELECT run, called_at FROM executions INDEXED BY executions_called
             WHERE called_at <= :now AND driver IS NULL AND {_WANTED}
-            ORDER BY called_at, run LIMIT :limit)
+            ORDER BY called_at, flow, run LIMIT :limit)
         UNION ALL SELECT * FROM (
             SELECT run, leased_until
             FROM holders CROSS JOIN executions INDEXED BY executions_held ON executions.driver = holders.driver
             WHERE leased_until <= :now AND (released OR executions.driver <> :driver) AND {_WANTED}
-            ORDER BY leased_until, run LIMIT :limit)
+            ORDER BY leased_until, flow, run LIMIT :limit)
         UNION ALL SELECT * FROM (
             SELECT run, leased_until FROM executions INDEXED BY executions_held
             WHERE driver IN (SELECT value FROM json_each(:gone)) AND {_WANTED}
-            ORDER BY leased_until, run LIMIT :limit)
+            ORDER BY leased_until, flow, run LIMIT :limit)
     )
     SELECT run, driver, released, called
     FROM (SELECT run, min(since) AS since FROM ready GROUP BY run) JOIN executions USING (run)
-    ORDER BY since, run LIMIT :limit
+    ORDER BY since, flow, run LIMIT :limit
 """  # noqa: S608  # our own text
 _TAKE: Final = """
     UPDATE executions SET driver = ?, leased_until = ?, released = 0
     WHERE run IN (SELECT value FROM json_each(?))
 """
+# Found by id: the plus keeps the planner from the index of drivers, who may hold many more than are named.
 _RENEW: Final = """
     UPDATE executions SET leased_until = ?, released = 0
-    WHERE id IN (SELECT value FROM json_each(?)) AND driver = ?
+    WHERE id IN (SELECT value FROM json_each(?)) AND +driver = ?
     RETURNING id
 """
 _RELEASE: Final = """
     UPDATE executions SET leased_until = ?, released = 1
-    WHERE id IN (SELECT value FROM json_each(?)) AND driver = ?
+    WHERE id IN (SELECT value FROM json_each(?)) AND +driver = ?
 """
 _LEAVE: Final = """
     UPDATE executions
@@ -73,7 +74,7 @@ _LEAVE: Final = """
         called = CASE WHEN called > seen.number THEN called ELSE 0 END,
         called_at = CASE WHEN called > seen.number THEN called_at END
     FROM (SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS number FROM json_each(?)) AS seen
-    WHERE executions.id = seen.id AND driver = ?
+    WHERE executions.id = seen.id AND +driver = ?
 """
 
 

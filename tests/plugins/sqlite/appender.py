@@ -43,6 +43,7 @@ async def insist(
 
 
 async def main(path: str, execution_id: str, count: str, checkpoint_bytes: str = "4194304", limit: str = "") -> None:
+    asyncio.get_running_loop().slow_callback_duration = 10  # a busy machine is no fault of the store
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
     store = SqliteStorage(path, checkpoint_bytes=int(checkpoint_bytes))

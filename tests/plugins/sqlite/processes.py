@@ -32,5 +32,5 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, complaints) == (0, "")
+    assert (process.returncode, complaints) == (0, ""), complaints
     return output.splitlines()
