@@ -58,11 +58,15 @@ class CatchUp:
     cap: int
     late: timedelta | None = None
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.cap <= CAP_MAX:
+            raise InvalidDeclaration(f"{self.cap!r} ticks: from 1 to {CAP_MAX:,} can be caught up on")
+        if self.late is not None and self.late < timedelta(0):
+            raise InvalidDeclaration(f"late={self.late!r}: a time before the tick is never late")
+
     @classmethod
     def skip(cls, *, late: timedelta = timedelta(minutes=1)) -> CatchUp:
         """Start the newest tick if it is due for no longer than *late*; skip what was missed."""
-        if late < timedelta(0):
-            raise InvalidDeclaration(f"CatchUp.skip(late={late!r}): a time before the tick is never late")
         return cls(cap=1, late=late)
 
     @classmethod
@@ -73,8 +77,6 @@ class CatchUp:
     @classmethod
     def all(cls, cap: int) -> CatchUp:
         """Start all that were missed, up to *cap*: of more than that the newest."""
-        if not 1 <= cap <= CAP_MAX:
-            raise InvalidDeclaration(f"CatchUp.all({cap!r}): from 1 to {CAP_MAX:,} ticks can be caught up on")
         return cls(cap=cap)
 
     @property

@@ -171,7 +171,7 @@ def test_an_id_that_no_execution_could_have_is_refused(id: str) -> None:
 
 @pytest.mark.parametrize("cap", [0, -1, CAP_MAX + 1])
 def test_catching_up_has_an_end(cap: int) -> None:
-    with pytest.raises(InvalidDeclaration, match="can be caught up on"):
+    with pytest.raises(InvalidDeclaration, match="1,000 can be caught up on"):
         loom.CatchUp.all(cap)
 
 
