@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from loom.core.envelope import EventEnvelope
     from loom.core.errors import LoomError
     from loom.core.failures import (
+        Cancelled,
         CompensationFailed,
         DecisionFailed,
         FailureRecord,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from loom.spi.memory import MemoryStorage
 
 __all__ = [
+    "Cancelled",
     "CatchUp",
     "Choice",
     "CompensationFailed",
@@ -74,6 +76,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Cancelled": "loom.core.failures",
     "CatchUp": "loom.core.schedule",
     "Choice": "loom.core.choice",
     "CompensationFailed": "loom.core.failures",

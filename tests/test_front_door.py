@@ -8,6 +8,7 @@ import pytest
 import loom
 
 GOLDEN = [
+    "Cancelled",
     "CatchUp",
     "Choice",
     "CompensationFailed",

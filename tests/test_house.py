@@ -23,6 +23,7 @@ IMPURE_KERNEL: Final = frozenset(
         "asking",
         "branching",
         "calls",
+        "closing",
         "context",
         "delivery",
         "drive",

@@ -14,10 +14,10 @@ from loom.spi import EventStore, ExecutionId, Head
 from tests import shapes
 
 PINS: Final[dict[str, dict[str, str]]] = {
-    "EVENT_SCHEMA_VERSION": {"1.0.0": "NWWDBT5R8J0ReEGNcExGMw"},
-    "KERNEL_ABI": {"1.0.0": "p-O32Jnx34UbpL9bO1zEOg"},
+    "EVENT_SCHEMA_VERSION": {"1.0.0": "KeKuVN3Iwh9aTbe04K6NfQ"},
+    "KERNEL_ABI": {"1.0.0": "BcAQxzEWsxzb8j5ugRejCA"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "7cWKKhNKCJpvfW7AvPEUuQ"},
-    "AUTHORIZER_SPI_VERSION": {"1.0.0": "qijeHuGsrLcwRwM_4vULJg"},
+    "AUTHORIZER_SPI_VERSION": {"1.0.0": "KzjAaoDq7vVieO81p3QHGw"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from loom.core.errors import LoomError
 
@@ -42,6 +43,39 @@ def failure_from(record: Mapping[str, Any]) -> FailureRecord:
         channel=record.get("channel"),
         payload=record.get("payload"),
     )
+
+
+CancelCause: TypeAlias = Literal["request", "parent", "deadline", "force"]
+
+
+class Cancelled(BaseException):
+    """The run is to end: somebody asked (*cause* `request`), its parent ended (`parent`), or its time is over (`deadline`).
+
+    Raised in a flow at the syscall where it stands. Like `asyncio.CancelledError` it is no `Exception`: clean up in a
+    `finally`, and let it go on. *reason* is what was said of it, None when nothing was.
+    """
+
+    def __init__(self, *, cause: CancelCause, reason: str | None = None) -> None:
+        self.cause, self.reason = cause, reason
+        super().__init__(reason or cause)
+
+
+def cancelled_in_hand() -> bool:
+    """Whether the caller runs where Cancelled is being handled: in an `except`, a `finally`, or an `__aexit__` (docs/adr/0017).
+
+    A generator that is being closed does not see what it is closed for, so GeneratorExit counts as well.
+    """
+    return _holds_cancelled(sys.exc_info()[1], set())
+
+
+def _holds_cancelled(error: BaseException | None, seen: set[int]) -> bool:
+    if error is None or id(error) in seen:
+        return False
+    if isinstance(error, (Cancelled, GeneratorExit)):
+        return True
+    seen.add(id(error))
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return any(_holds_cancelled(each, seen) for each in (error.__context__, error.__cause__, *inner))
 
 
 class Failure(LoomError):

@@ -45,13 +45,14 @@ class Asking:
         if branch.cut:
             self._drive.unwinding.refused()
             raise BranchCut
+        self._drive.cancelling.refuse(branch)
 
     async def outcome(self, call: Call) -> Any:
         """Ask *call* and return what its outcome gives the body, or raise the failure it records."""
         drive, branch = self._drive, call.branch
         delivery = drive.delivery
         delivery.unasked.pop(call, None)
-        if drive.ending is not None or branch.cut:
+        if drive.ending is not None or branch.cut or drive.cancelling.reaches(call):
             await self._refuse(branch)
         if self.recorded is None:
             if drive.journal.writer.is_full:
@@ -135,12 +136,14 @@ class Asking:
         if self._drive.unwinding.is_exhausted:
             await self._drive.unwinding.never()
         self.enter(branch)
+        self._drive.unwinding.refused()
+        raise self._drive.cancelling.raised_in(branch)
 
     def begin(self, call: Call) -> None:
-        """Begin *call*, unless a park is being written or its scope is failing: then it is held, or never begins."""
+        """Begin *call*; while a park is being written it is held, in a failing scope or a cancelled run it never begins."""
         if self.is_paused:
             self.held.append(call)
-        elif not call.branch.cut and not self._drive.is_failing(call.branch):
+        elif not (call.branch.cut or self._drive.is_failing(call.branch) or self._drive.cancelling.dooms(call)):
             call.syscall.begin(call, self._drive)
 
     def release(self) -> None:
@@ -186,6 +189,8 @@ class Asking:
             _ = drive.delivery.move(call)
         if drive.ending is None and call.branch.cut:
             return BranchCut()
+        if drive.ending is None and drive.cancelling.reaches(call):
+            return drive.cancelling.raised_in(call.branch)
         if drive.ending is None and drive.is_cutting:  # a task that a branch which is cut waited for, with others
             return asyncio.CancelledError()
         drive.stop(UnrecordedCancellation(syscall=call.id, where=call.branch.where()))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import uuid as uuid_module
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
@@ -131,7 +132,7 @@ class Context(Branching):
         else:
             text = self._named(branch, step, values.digest(compared), encoded)
             served = branch.served.get(text)
-            if served is not None:
+            if served is not None and (served.outcome or not served.settled or served.is_once):
                 return self._again(served)
         call = self._call(branch, StepSyscall(step, binding, encoded), text, compared)
         if naming.kind in ("name", "key"):
@@ -231,6 +232,19 @@ class Context(Branching):
     def _timer(self, branch: Branch, timer: TimerSyscall, name: str) -> Coroutine[Any, Any, None]:
         check_label("timer", name)
         return self._drive.asking.outcome(self._call(branch, timer, branch.mint(name), timer.asked()))
+
+    @asynccontextmanager
+    async def shield(self) -> AsyncIterator[None]:
+        """Keep what is called inside from being cancelled with the run: `async with ctx.shield(): ...`.
+
+        For what has to be done whole, such as compensations. When the grace of the cancellation is over, no shield holds.
+        """
+        branch = self._branch("shield")
+        branch.shields += 1
+        try:
+            yield
+        finally:
+            branch.shields -= 1
 
     # -- records -------------------------------------------------------------------------------------------------
 

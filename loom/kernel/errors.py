@@ -11,7 +11,7 @@
     |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionNotFailed, ExecutionCompensated
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
-    |- Denied, DecisionNotFound                           driving/errors.py
+    |- Denied, DecisionNotFound, ExecutionNotPaused                driving/errors.py
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted
 

@@ -20,9 +20,10 @@ class CancelledInside(Exception):
 class Flights:
     """The running attempts of a drive, by the call they are for."""
 
-    def __init__(self, landing_failed: Callable[[Call, Exception], None]) -> None:
-        self._landing_failed = landing_failed
+    def __init__(self, landing_failed: Callable[[Call, Exception], None], on_dropped: Callable[[], None]) -> None:
+        self._landing_failed, self._on_dropped = landing_failed, on_dropped
         self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._dropped: set[Call] = set()
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
@@ -43,6 +44,10 @@ class Flights:
             error = _seen(raised)
         if call in self._tasks and self._tasks[call] is asyncio.current_task():
             del self._tasks[call]
+            if call in self._dropped:
+                self._dropped.discard(call)
+                self._on_dropped()
+                return
             try:
                 landed(result, error)
             except DriveEnding:
@@ -53,6 +58,20 @@ class Flights:
     def are_below(self, prefix: str) -> bool:
         """Whether anything is in flight for a branch at or below *prefix*."""
         return any(call.branch.prefix.startswith(prefix) for call in self._tasks)
+
+    @property
+    def calls(self) -> list[Call]:
+        """What is in flight."""
+        return list(self._tasks)
+
+    def drop(self, call: Call) -> None:
+        """Cancel what runs for *call*, without a record; it is in flight until it has ended."""
+        self._dropped.add(call)
+        asyncio.get_running_loop().call_soon(self._tasks[call].cancel)  # it may not have begun
+
+    def leave_behind(self, call: Call) -> None:
+        """Cancel what runs for *call*, without a record, and wait for it no longer."""
+        self._tasks.pop(call).cancel()
 
     def once_timeout_s(self) -> float:
         """Return the longest timeout, in seconds, of the steps in flight that are not idempotent; 0 without any."""

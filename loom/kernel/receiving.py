@@ -88,6 +88,7 @@ class Inbox:
     def is_late(self, call: Call) -> None:
         """The time of *call* is over; a message that is there already is still received."""
         self._late.append(call)
+        self._drive.delivery.progress += 1  # else the drive, which stands still, might just be parking
         self._drive.delivery.stir()
 
     def take(self) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loom.core import facts as f
+from loom.core.failures import Cancelled
 from loom.core.identity import escape
 from loom.core.inside import INSIDE
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
@@ -44,7 +45,8 @@ class ScopeSyscall:
         self.branches: list[Branch] = []
         self.results: list[Any] = [None] * len(bodies)
         self.failed: tuple[Branch, BaseException] | None = None
-        self.cutting = False
+        self.cutting = self.is_cancelled = False
+        self.cancelled: BaseException | None = None
 
     def asked(self) -> Any:
         numbered = all(name == str(i) for i, name in enumerate(self.names))
@@ -78,6 +80,7 @@ class ScopeSyscall:
         name = call.id[len(above.prefix) :]
         path = (*above.path, (name, self.names[index]))
         branch = Branch(path, f"{call.id}/{escape(self.names[index])}/", parent=above, at=above.at)
+        branch.shields = int(call.free)
         self.open.add(branch)
         self.branches.append(branch)
         context = call.context or contextvars.copy_context()
@@ -92,16 +95,18 @@ class ScopeSyscall:
         self.open.discard(branch)
         if error is None:
             self.results[index] = task.result()
+        elif drive.cancelling.reaches(call) and (task.cancelled() or is_signal(error)):
+            self.is_cancelled = True
         elif drive.ending is None and not branch.cut and self.failed is None and not isinstance(error, DriveEnding):
             self.failed = (branch, error)
         drive.delivery.leave(branch)
         if drive.ending is not None:
             return
-        if self.failed is None and not call.branch.cut:
+        if self.failed is None and not call.branch.cut and not drive.cancelling.reaches(call):
             self.open_branches(call, drive)
         if not self.open:
             self._joined(call, drive)
-        elif self.failed is not None and not self.cutting:
+        elif self.failed is not None and not self.cutting and not drive.cancelling.reaches(call):
             drive.failing[call] = self
 
     def _joined(self, call: Call, drive: Drive) -> None:
@@ -111,6 +116,8 @@ class ScopeSyscall:
         drive.failing.pop(call, None)
         if call.future is None:
             return
+        if self.is_cancelled or self.next < len(self.bodies):
+            self.cancelled = drive.cancelling.raised_in(call.branch) if drive.cancelling.reaches(call) else None
         assert call.start is not None
         drive.delivery.calls.pop(call.sequence, None)
         future = drive.delivery.move(call)
@@ -137,6 +144,8 @@ class ScopeSyscall:
     def revive(self, call: Call, event: Event) -> Any:
         if self.failed is not None:
             raise self.failed[1]
+        if self.cancelled is not None:
+            raise self.cancelled
         return self.shape(self.results)
 
     def cut_fact(self, call: Call) -> f.ScopeCut:
@@ -158,4 +167,4 @@ def is_signal(error: BaseException | None) -> bool:
     """Whether *error* is one of the kernel's signals, alone or in a group."""
     if isinstance(error, BaseExceptionGroup):
         return all(is_signal(each) for each in error.exceptions)
-    return isinstance(error, (DriveEnding, BranchCut))
+    return isinstance(error, (DriveEnding, BranchCut, Cancelled))
