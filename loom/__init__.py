@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from loom.core.outcome import Outcome
     from loom.core.retry import Retry
     from loom.core.schedule import CatchUp, Schedule, schedule
+    from loom.core.starts import Debounce, Limit, Rate, Starts
     from loom.core.state import ExecutionState
     from loom.core.step import Step, StepContext, step, tool
     from loom.driving.runtime import WorkflowRuntime
@@ -45,6 +46,7 @@ __all__ = [
     "Choice",
     "CompensationFailed",
     "Context",
+    "Debounce",
     "DecisionFailed",
     "EffectContext",
     "EventEnvelope",
@@ -52,13 +54,16 @@ __all__ = [
     "FailureRecord",
     "Flow",
     "GateTimedOut",
+    "Limit",
     "LoomApp",
     "LoomError",
     "MemoryStorage",
     "Outcome",
+    "Rate",
     "ReceiveTimedOut",
     "Retry",
     "Schedule",
+    "Starts",
     "Step",
     "StepContext",
     "StepFailed",
@@ -81,6 +86,7 @@ _HOMES = {
     "Choice": "loom.core.choice",
     "CompensationFailed": "loom.core.failures",
     "Context": "loom.kernel.context",
+    "Debounce": "loom.core.starts",
     "DecisionFailed": "loom.core.failures",
     "EffectContext": "loom.core.middleware",
     "EventEnvelope": "loom.core.envelope",
@@ -88,13 +94,16 @@ _HOMES = {
     "FailureRecord": "loom.core.failures",
     "Flow": "loom.core.flow",
     "GateTimedOut": "loom.core.failures",
+    "Limit": "loom.core.starts",
     "LoomApp": "loom.app.config",
     "LoomError": "loom.core.errors",
     "MemoryStorage": "loom.spi.memory",
     "Outcome": "loom.core.outcome",
+    "Rate": "loom.core.starts",
     "ReceiveTimedOut": "loom.core.failures",
     "Retry": "loom.core.retry",
     "Schedule": "loom.core.schedule",
+    "Starts": "loom.core.starts",
     "Step": "loom.core.step",
     "StepContext": "loom.core.step",
     "StepFailed": "loom.core.failures",

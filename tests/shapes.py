@@ -16,7 +16,7 @@ from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
 from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
-from loom.spi import authorizer, clock, event_store, host, schedule_store, scheduler
+from loom.spi import admission_store, authorizer, clock, event_store, host, schedule_store, scheduler
 
 RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
@@ -73,6 +73,13 @@ def schedule_store_spi() -> JsonObject:
     records = {each.__name__: record(each) for each in (spi.ScheduleCursor, spi.ScheduleEntry)}
     reasons = list(typing.get_args(spi.SkipReason))
     return {"ScheduleStore": interface(spi.ScheduleStore), "records": records, "SkipReason": reasons}
+
+
+def admission_store_spi() -> JsonObject:
+    """Return the shape of what keeps runs in line before they begin."""
+    records = {each.__name__: record(each) for each in (spi.Terms, spi.Quiet, spi.Slots, spi.Pace, spi.Admission)}
+    stages = list(typing.get_args(spi.Stage))
+    return {"AdmissionStore": interface(spi.AdmissionStore), "records": records, "Stage": stages}
 
 
 def authorizer_spi() -> JsonObject:
@@ -153,6 +160,7 @@ VERSIONS: Final = {
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),
     "SCHEDULER_SPI_VERSION": Version(scheduler, scheduler_spi),
+    "ADMISSION_STORE_SPI_VERSION": Version(admission_store, admission_store_spi),
     "SCHEDULE_STORE_SPI_VERSION": Version(schedule_store, schedule_store_spi),
 }
 """By the name of the constant."""

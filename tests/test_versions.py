@@ -21,6 +21,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},
+    "ADMISSION_STORE_SPI_VERSION": {"1.0.0": "a47PrSSfYkrvMOtVQmk_2w"},
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
 }
 """Each version there was, with the digest of its shape, the present one last. Released ones are added to, never edited."""
