@@ -21,9 +21,8 @@ KERNEL_ROOMS: Final = ("loom/core", "loom/spi", "loom/kernel", "loom/rings")
 IMPURE_KERNEL: Final = frozenset(
     {
         "asking",
-        "branching",
+        "block",
         "calls",
-        "closing",
         "context",
         "delivery",
         "drive",

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from loom.core.failures import Cancelled, cancelled_in_hand
 from loom.fingerprint.places import place_of_frame
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Syscall
 from loom.kernel.errors import ForeignTask
@@ -26,7 +25,7 @@ def syscall(function: F) -> F:
     def called(self: Entering, *args: Any, **kwargs: Any) -> Any:
         try:
             return function(self, *args, **kwargs)
-        except (DriveEnding, BranchCut, Cancelled):
+        except (DriveEnding, BranchCut):
             if self._drive.unwinding.is_exhausted:
                 return self._drive.unwinding.never()
             raise
@@ -42,7 +41,7 @@ class Entering:
 
     def _enter(self, syscall: str) -> Branch:
         branch, drive = self._branch(syscall), self._drive
-        if drive.ending is not None or branch.cut or branch.cancelled:
+        if drive.ending is not None or branch.cut:
             drive.asking.enter(branch)
         return branch
 
@@ -66,7 +65,5 @@ class Entering:
     def _call(self, branch: Branch, syscall: Syscall, text: str, compared: Any) -> Call:
         branch.last_id, branch.draws = text, 0
         call = Call(branch, syscall, text, compared)
-        if branch.shields or (self._drive.cancelling.is_delivered and cancelled_in_hand()):
-            call.free = True
         self._drive.delivery.unasked[call] = None
         return call

@@ -11,14 +11,6 @@ import loom
 from loom import spi
 
 GOLDEN = [
-    "ADMISSION_STORE_SPI_VERSION",
-    "Admission",
-    "AdmissionStore",
-    "Pace",
-    "Quiet",
-    "Slots",
-    "Stage",
-    "Terms",
     "AUTHORIZER_SPI_VERSION",
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
