@@ -13,19 +13,16 @@ if TYPE_CHECKING:
     from loom.app.config import LoomApp, define_config
     from loom.coordination.live_query import watch
     from loom.coordination.saga import saga
-    from loom.core.arms import gate, timer, topic
-    from loom.core.block import Scope, ScopeTask
     from loom.core.choice import Choice
     from loom.core.envelope import EventEnvelope
     from loom.core.errors import LoomError
     from loom.core.failures import (
-        BranchWasCut,
+        Cancelled,
         CompensationFailed,
         DecisionFailed,
         FailureRecord,
         GateTimedOut,
         ReceiveTimedOut,
-        ScopeTimedOut,
         StepFailed,
         TypedFailure,
         fail,
@@ -35,20 +32,21 @@ if TYPE_CHECKING:
     from loom.core.outcome import Outcome
     from loom.core.retry import Retry
     from loom.core.schedule import CatchUp, Schedule, schedule
+    from loom.core.starts import Debounce, Limit, Rate, Starts
     from loom.core.state import ExecutionState
     from loom.core.step import Step, StepContext, step, tool
-    from loom.core.tally import Selected
     from loom.driving.runtime import WorkflowRuntime
     from loom.kernel.context import Context
     from loom.plugins.sqlite import sqlite_storage
     from loom.spi.memory import MemoryStorage
 
 __all__ = [
-    "BranchWasCut",
+    "Cancelled",
     "CatchUp",
     "Choice",
     "CompensationFailed",
     "Context",
+    "Debounce",
     "DecisionFailed",
     "EffectContext",
     "EventEnvelope",
@@ -56,17 +54,16 @@ __all__ = [
     "FailureRecord",
     "Flow",
     "GateTimedOut",
+    "Limit",
     "LoomApp",
     "LoomError",
     "MemoryStorage",
     "Outcome",
+    "Rate",
     "ReceiveTimedOut",
     "Retry",
     "Schedule",
-    "Scope",
-    "ScopeTask",
-    "ScopeTimedOut",
-    "Selected",
+    "Starts",
     "Step",
     "StepContext",
     "StepFailed",
@@ -75,23 +72,21 @@ __all__ = [
     "define_config",
     "fail",
     "flow",
-    "gate",
     "saga",
     "schedule",
     "sqlite_storage",
     "step",
-    "timer",
     "tool",
-    "topic",
     "watch",
 ]
 
 _HOMES = {
-    "BranchWasCut": "loom.core.failures",
+    "Cancelled": "loom.core.failures",
     "CatchUp": "loom.core.schedule",
     "Choice": "loom.core.choice",
     "CompensationFailed": "loom.core.failures",
     "Context": "loom.kernel.context",
+    "Debounce": "loom.core.starts",
     "DecisionFailed": "loom.core.failures",
     "EffectContext": "loom.core.middleware",
     "EventEnvelope": "loom.core.envelope",
@@ -99,17 +94,16 @@ _HOMES = {
     "FailureRecord": "loom.core.failures",
     "Flow": "loom.core.flow",
     "GateTimedOut": "loom.core.failures",
+    "Limit": "loom.core.starts",
     "LoomApp": "loom.app.config",
     "LoomError": "loom.core.errors",
     "MemoryStorage": "loom.spi.memory",
     "Outcome": "loom.core.outcome",
+    "Rate": "loom.core.starts",
     "ReceiveTimedOut": "loom.core.failures",
     "Retry": "loom.core.retry",
     "Schedule": "loom.core.schedule",
-    "Scope": "loom.core.block",
-    "ScopeTask": "loom.core.block",
-    "ScopeTimedOut": "loom.core.failures",
-    "Selected": "loom.core.tally",
+    "Starts": "loom.core.starts",
     "Step": "loom.core.step",
     "StepContext": "loom.core.step",
     "StepFailed": "loom.core.failures",
@@ -118,13 +112,10 @@ _HOMES = {
     "define_config": "loom.app.config",
     "fail": "loom.core.failures",
     "flow": "loom.core.flow",
-    "gate": "loom.core.arms",
     "saga": "loom.coordination.saga",
     "schedule": "loom.core.schedule",
     "sqlite_storage": "loom.plugins.sqlite",
     "step": "loom.core.step",
-    "timer": "loom.core.arms",
-    "topic": "loom.core.arms",
     "tool": "loom.core.step",
     "watch": "loom.coordination.live_query",
 }

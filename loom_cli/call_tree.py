@@ -10,7 +10,7 @@ from loom.lenses.execution import CallView, ExecutionView
 from loom_cli.readable import readable
 from loom_cli.screen import Column, Pieces, Screen, Styled
 from loom_cli.times import duration, moment
-from loom_cli.wording import failure_text, one_line
+from loom_cli.wording import failure_text, joined, one_line, until_words
 
 Row: TypeAlias = tuple[Pieces, Styled, Styled]
 
@@ -135,6 +135,14 @@ def _gate_remark(screen: Screen, call: CallView, now_ms: int) -> str:
     return f"answered{f' by {call.by}' if call.by else ''}: {screen.brief(readable(call.outcome.get('answer')), 60)}"
 
 
+def _receive_remark(screen: Screen, call: CallView, now_ms: int) -> str:
+    if call.status == "waiting":
+        return joined(f"waits for a message of {call.asked['topic']}", until_words(call.due_at, now_ms))
+    if call.status != "done":
+        return ""
+    return f"received{f' from {call.by}' if call.by else ''}: {screen.brief(readable(call.outcome.get('message')), 60)}"
+
+
 def _timer_remark(screen: Screen, call: CallView, now_ms: int) -> str:
     return f"{'slept' if call.status == 'done' else 'sleeps'} until {moment(call.due_at or 0, now_ms)}"
 
@@ -159,6 +167,7 @@ def _event_remark(screen: Screen, call: CallView, now_ms: int) -> str:
 
 _KIND_REMARKS: Final = {
     "gate": _gate_remark,
+    "receive": _receive_remark,
     "timer": _timer_remark,
     "scope": _scope_remark,
     "decision": _decision_remark,
@@ -172,5 +181,6 @@ def _status_remark(call: CallView, now_ms: int) -> str:
         return f"resolved by {call.by}"
     if call.status == "resting" and call.due_at is not None:
         return f"tried again {moment(call.due_at, now_ms)}" if call.due_at > now_ms else "to be tried again"
-    words = {"timed_out": "nobody answered in time", "in_doubt": "in doubt", "cut": "cut", "abandoned": "abandoned"}
+    late = "no message came in time" if call.kind == "receive" else "nobody answered in time"
+    words = {"timed_out": late, "in_doubt": "in doubt", "cut": "cut", "abandoned": "abandoned"}
     return words.get(call.status, "waits for an answer" if call.kind == "gate" and call.status == "waiting" else "")

@@ -68,5 +68,5 @@ def call_json(view: ExecutionView, call: CallView) -> dict[str, Any]:
 
 def _entries(view: ExecutionView) -> list[dict[str, Any]]:
     json = execution_json(view)
-    kinds = ("steps", "answers", "timers", "decisions", "scopes", "streams", "events", "gates")
+    kinds = ("steps", "answers", "receives", "messages", "timers", "decisions", "scopes", "streams", "events", "gates")
     return [entry for kind in kinds for entry in json[kind]]

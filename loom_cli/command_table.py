@@ -25,6 +25,13 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
     "Drive": (
         Row("run", "loom_cli.commands.run", "Start a flow and drive it until it ends or waits"),
         Row("resume", "loom_cli.commands.resume", "Answer a run that waits, or go on with one that was cut off"),
+        Row("send", "loom_cli.commands.send", "Send a message to a run, whether it waits for it yet or not"),
+        Row(
+            "inbox",
+            "loom_cli.commands.inbox",
+            "List the unread messages of a run; hold or release a topic",
+        ),
+        Row("outcome", "loom_cli.commands.outcome", "Attach what came of a decision of a run, learned later"),
         Row("retry", "loom_cli.commands.retry", "Try a failed run again from its failure"),
         Row("resolve", "loom_cli.commands.resolve", "Say what came of an effect in doubt"),
     ),

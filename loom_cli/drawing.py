@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from loom.core.state import TERMINAL
-from loom.core.views import OpenGate
+from loom.core.views import AwaitedMessage, OpenGate
 from loom.lenses.execution import CallView, ExecutionView
 from loom_cli.call_tree import draw_tree
 from loom_cli.failure_lines import Cause, failure_lines, record_lines
@@ -19,11 +20,26 @@ _TRY: Final = "  try   "
 _CALL_VALUES: Final = ("args", "show", "result", "answer", "choice", "candidates", "branches", "data", "reason")
 """What a call was asked with and what came of it, of all that its events hold."""
 
+NO_UNREAD: Final[Mapping[str, int]] = {}
 
-def draw_execution(screen: Screen, view: ExecutionView, hints: Hints, *, now_ms: int, every: bool) -> None:
-    """Print *view*, with commands from *hints*; *every* shows the branches of a large scope that are otherwise counted."""
+
+def draw_execution(
+    screen: Screen,
+    view: ExecutionView,
+    hints: Hints,
+    *,
+    now_ms: int,
+    every: bool,
+    unread: Mapping[str, int] = NO_UNREAD,
+) -> None:
+    """Print *view*, with commands from *hints*.
+
+    *every* shows the branches of a large scope that are otherwise counted; *unread* counts the messages of its inbox by
+    topic.
+    """
     _draw_head(screen, view, now_ms)
     _draw_next(screen, view, hints, now_ms)
+    _draw_inbox(screen, view, unread, hints)
     _draw_values(screen, view)
     if view.calls:
         screen.line()
@@ -50,6 +66,9 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -
     for gate in view.gates if view.status != "diverged" else ():
         screen.line()
         draw_gate(screen, gate, hints, now_ms=now_ms, alone=len(view.gates) == 1)
+    for wait in view.receives if view.status != "diverged" else ():
+        screen.line()
+        _draw_receive(screen, wait, hints, now_ms)
     told, command = _next(view, hints, now_ms)
     if told:
         screen.line()
@@ -68,7 +87,7 @@ def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:
         return "The code no longer asks what the log recorded. Mend it, then go on:", hints.command("resume")
     if view.status == "running":
         return "It is being driven now, or was cut off; then this goes on with it:", hints.command("resume")
-    if view.status == "suspended" and not view.gates and view.wake_at is not None:
+    if view.status == "suspended" and not view.gates and not view.receives and view.wake_at is not None:
         due = f"It can go on since {moment(view.wake_at, now_ms)}:"
         if view.wake_at > now_ms:
             due = f"It sleeps {until_words(view.wake_at, now_ms)}; then a driver goes on:"
@@ -100,6 +119,27 @@ def draw_gate(
         screen.line(Styled(_TRY, "dim"), command)
 
 
+def _draw_receive(screen: Screen, wait: AwaitedMessage, hints: Hints, now_ms: int) -> None:
+    waits = f"  waits for a message of {wait.topic} for {duration(max(now_ms - wait.asked_at, 0))}"
+    screen.line(
+        Styled(f"{screen.sign('waiting')} ", "yellow"),
+        Styled(wait.receive, "bold"),
+        Styled(joined(waits, until_words(wait.due_at, now_ms)), "dim"),
+    )
+    screen.line(Styled(_TRY, "dim"), hints.command("send", after=[wait.topic, "JSON"]))
+
+
+def _draw_inbox(screen: Screen, view: ExecutionView, unread: Mapping[str, int], hints: Hints) -> None:
+    """Print what lies unread, and which topics are held back."""
+    for topic in sorted({*unread, *view.held}):
+        is_held = topic in view.held
+        told = joined(f"{unread.get(topic, 0)} unread", "held back" if is_held else "")
+        screen.line()
+        screen.line(Styled("inbox   ", "dim"), topic, Styled(f"  {told}", "yellow" if is_held else "dim"))
+        if is_held:
+            screen.line(Styled(_TRY, "dim"), hints.command("inbox release", after=[topic]))
+
+
 def answers(gate: OpenGate, hints: Hints, *, alone: bool) -> list[str]:
     """Return the commands that answer *gate*: one for a gate, one a verdict for an effect in doubt."""
     return hints.verdicts(gate) if gate.in_doubt else [hints.answer(gate, alone=alone)]
@@ -110,10 +150,13 @@ def _draw_values(screen: Screen, view: ExecutionView) -> None:
     if view.status == "completed":
         named["result  "] = view.result
     shown = {name: value for name, value in named.items() if value is not None or name == "result  "}
-    if shown or view.failure is not None:
+    if shown or view.outcomes or view.failure is not None:
         screen.line()
     for name, value in shown.items():
         screen.line(Styled(name, "dim"), screen.brief(readable(value), screen.width - len(name)))
+    for late in view.outcomes:
+        told = joined(f"{late.decision}: {screen.brief(readable(late.value), 60)}", late.note or "", _by(late.by))
+        screen.line(Styled("learned  ", "dim"), told)
     if view.failure is not None and view.status == "failed":
         for indent, text, style in failure_lines(view.failure, _cause(view)):
             screen.line(" " * (indent - 2), Styled(text, style))
@@ -140,6 +183,10 @@ def draw_call(screen: Screen, view: ExecutionView, call: CallView) -> None:
     if call.failure is not None:
         for indent, text, style in record_lines(call.failure):
             screen.line(" " * (indent - 2), Styled(text, style))
+
+
+def _by(principal: str | None) -> str:
+    return f"by {principal}" if principal else ""
 
 
 def _ago(at_ms: int, now_ms: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from loom.core.envelope import EventEnvelope
 from loom.kernel.fold import EVENTS, USER_PREFIX
 from loom.lenses.folding import is_newer
+from loom_cli.wording import joined
 
 Event = EventEnvelope[Any]
 NameOf = Callable[[int], str]
@@ -23,6 +24,8 @@ _VALUES: Final = {
     "STEP_COMPLETED": "result",
     "GATE_OPENED": "show",
     "GATE_ANSWERED": "answer",
+    "MESSAGE_RECEIVED": "message",
+    "OUTCOME_ATTACHED": "value",
     "DECISION_RECORDED": "choice",
     "SCOPE_OPENED": "branches",
 }
@@ -35,6 +38,9 @@ _STYLES: Final = (
     ("*_TIMED_OUT", "yellow"),
     ("*_INDOUBT", "magenta"),
     ("GATE_*", "yellow"),
+    ("MESSAGE_*", "yellow"),
+    ("TOPIC_*", "yellow"),
+    ("EXECUTION_DENIED", "red"),
     ("EXECUTION_SUSPENDED", "yellow"),
     ("EXECUTION_*", "blue"),
     ("user.*", "cyan"),
@@ -119,6 +125,11 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "STEP_ATTEMPT_FAILED": lambda payload: f"attempt {payload.attempt}",
     "STEP_FAILED": lambda payload: f"after {payload.attempts} attempts" if payload.attempts > 1 else "",
     "EFFECT_RESOLVED": lambda payload: f"as {payload.verdict}",
+    "MESSAGE_AWAITED": lambda payload: f"of {payload.topic}" if payload.topic != payload.id else "",
+    "TOPIC_HELD": lambda payload: joined(payload.topic, payload.reason or ""),
+    "TOPIC_RELEASED": lambda payload: payload.topic,
+    "EXECUTION_DENIED": lambda payload: f"{payload.action}: {payload.reason}",
+    "OUTCOME_ATTACHED": lambda payload: payload.note or "",
     "STREAM_SETTLED": lambda payload: f"{len(payload.chunks or ())} chunks",
     "SCOPE_CUT": lambda payload: f"because {payload.branch} failed",
 }

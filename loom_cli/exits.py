@@ -24,6 +24,8 @@ class ExitCode(IntEnum):
 _BY_ERROR: Final = {
     "already-answered": ExitCode.USAGE,
     "approval-mismatch": ExitCode.USAGE,
+    "decision-not-found": ExitCode.NOT_FOUND,
+    "denied": ExitCode.USAGE,
     "duplicate-id": ExitCode.USAGE,
     "execution-compensated": ExitCode.USAGE,
     "execution-ended": ExitCode.USAGE,

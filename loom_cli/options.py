@@ -74,6 +74,9 @@ WaitOption: TypeAlias = Annotated[
         help="How long to wait in place for a timer before parking; inf: for ever.",
     ),
 ]
+DetachOption: TypeAlias = Annotated[
+    bool, typer.Option("--detach", help="Drive nothing here: leave the run to a worker, or to who drives it.")
+]
 PrincipalOption: TypeAlias = Annotated[
     str | None, typer.Option("--as", metavar="PRINCIPAL", help="Who is acting, instead of LOOM_PRINCIPAL or the user.")
 ]

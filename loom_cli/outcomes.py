@@ -9,8 +9,8 @@ from typing import Any, Final
 from loom import values
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
-from loom.core.views import OpenGate, open_gates
-from loom.lenses.shapes import gate_json
+from loom.core.views import AwaitedMessage, OpenGate, awaited_messages, open_gates
+from loom.lenses.shapes import gate_json, receive_json
 from loom_cli.failure_lines import Cause, failure_lines
 from loom_cli.hints import Hints
 from loom_cli.readable import readable
@@ -18,7 +18,7 @@ from loom_cli.safe_text import safe
 from loom_cli.schemas import described
 from loom_cli.screen import STATUS_STYLES, Screen, Styled, cell_len
 from loom_cli.times import duration
-from loom_cli.wording import counted, difference_rows, until_words
+from loom_cli.wording import counted, difference_rows, joined, until_words
 
 GATES_SHOWN_MAX: Final = 10
 _SHOW_LINES_MAX: Final = 30
@@ -46,6 +46,7 @@ def outcome_json(
         "result": _result(state, outcome) if outcome is not None and outcome.status == "completed" else None,
         "failure": dict(facts.failure) if facts.failure is not None else None,
         "gates": [gate_json(gate) for gate in open_gates(state)],
+        "receives": [receive_json(wait) for wait in awaited_messages(state)],
         "wake_at": facts.wake_at,
         "difference": dict(differs) if differs is not None else None,
         "length": state.length,
@@ -138,12 +139,24 @@ class Teller:
                 self._command("answer:", self._hints.answer(gate, alone=len(gates) == 1), indent=4)
             if len(gates) > GATES_SHOWN_MAX:
                 self._command(f"and {len(gates) - GATES_SHOWN_MAX} more:", self._hints.listing("gates"))
-        if not outcome.gates:
+        receives = awaited_messages(state)
+        if receives:
+            self._receives(receives, alone=not outcome.gates)
+        elif not outcome.gates:
             until = until_words(outcome.wake_at, self._now_ms())
             self._head("waiting", "suspended", f"sleeps {until}".rstrip())
             self._command("goes on then with:", self._hints.command("resume"))
-        elif outcome.wake_at is not None and outcome.wake_at not in [gate.due_at for gate in outcome.gates]:
+        dues = [gate.due_at for gate in outcome.gates] + [wait.due_at for wait in receives]
+        if dues and outcome.wake_at not in (None, *dues):
             self._line(Styled(f"a part of it sleeps {until_words(outcome.wake_at, self._now_ms())}", "dim"))
+
+    def _receives(self, receives: Sequence[AwaitedMessage], *, alone: bool) -> None:
+        if alone:
+            self._head("waiting", "suspended", "waits for a message")
+        for wait in receives[:GATES_SHOWN_MAX]:
+            until = joined(f"  a message of {wait.topic}", until_words(wait.due_at, self._now_ms()))
+            self._line(Styled(wait.receive, "bold"), Styled(until, "dim"))
+            self._command("send:", self._hints.command("send", after=[wait.topic, "JSON"]), indent=4)
 
     def question(self, gate: OpenGate) -> None:
         """Print what *gate* asks, before a person answers it here."""

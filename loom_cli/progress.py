@@ -180,6 +180,10 @@ def _open_line(look: _Look, start: Event, name: str) -> Line:
     if start.type == "GATE_OPENED":
         waited = duration(max(look.now_ms - start.at, 0))
         return Line(0, "waiting", name, waited, joined("waits for an answer", until_words(due_at, look.now_ms)))
+    if start.type == "MESSAGE_AWAITED":
+        waited = duration(max(look.now_ms - start.at, 0))
+        awaited = f"waits for a message of {start.payload.topic}"
+        return Line(0, "waiting", name, waited, joined(awaited, until_words(due_at, look.now_ms)))
     if start.type == "TIMER_SET":
         return Line(0, "sleeping", name, "", until_words(due_at, look.now_ms))
     return _step_line(look, start, name)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from loom.core.envelope import EventEnvelope
+from loom.core.ids import ExecutionId
 from loom.kernel.errors import ExecutionNotFound
 from loom.kernel.reading import read_log
-from loom.spi.event_store import Storage
+from loom.lenses.inbox import UnreadMessage, unread_messages
+from loom.spi.event_store import Request, Storage
 from loom_cli.ids import meant_id
 
 Event = EventEnvelope[Any]
@@ -25,3 +28,14 @@ async def whole_log(storage: Storage, text: str) -> list[Event]:
     if not events:  # deleted since we found it
         raise ExecutionNotFound(execution_id=text, store=storage.url)
     return events
+
+
+async def lane_of(storage: Storage, run_id: ExecutionId) -> Sequence[Request]:
+    """Return the requests of an execution that its log does not hold yet."""
+    head = await storage.head(run_id)
+    return await storage.pending(run_id, head.incarnation) if head is not None else ()
+
+
+async def unread_of(storage: Storage, run_id: ExecutionId) -> list[UnreadMessage]:
+    """Return the messages of an execution that no receive has taken."""
+    return unread_messages(await lane_of(storage, run_id))

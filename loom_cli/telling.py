@@ -74,6 +74,20 @@ def _gate_opened(progress: Progress, event: Event) -> str:
     return f"{event.payload.id} {joined('waits for an answer', until_words(event.payload.due_at, event.at))}"
 
 
+def _message_awaited(progress: Progress, event: Event) -> str:
+    payload = event.payload
+    return f"{payload.id} {joined(f'waits for a message of {payload.topic}', until_words(payload.due_at, event.at))}"
+
+
+def _held(progress: Progress, event: Event) -> str:
+    return f"messages of {event.payload.topic} are {'held back' if event.type == 'TOPIC_HELD' else 'delivered again'}"
+
+
+def _denied(progress: Progress, event: Event) -> str:
+    payload = event.payload
+    return f"{payload.principal or 'somebody'} may not {payload.action}: {one_line(payload.reason)}"
+
+
 def _timer_set(progress: Progress, event: Event) -> str:
     return f"{event.payload.id} sleeps {until_words(event.payload.due_at, event.at)}"
 
@@ -117,7 +131,10 @@ def _verdict(progress: Progress, event: Event) -> str:
 
 
 def _dropped(progress: Progress, event: Event) -> str:
-    return f"an {event.payload.kind} came too late: {one_line(event.payload.reason)}".replace("an v", "a v")
+    kind, reason = event.payload.kind, one_line(event.payload.reason)
+    if kind == "message":
+        return f"a message was dropped: {reason}"
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} came too late: {reason}"
 
 
 _TOLD: Final = {
@@ -134,6 +151,12 @@ _TOLD: Final = {
     "GATE_OPENED": _gate_opened,
     "GATE_ANSWERED": _settled,
     "GATE_TIMED_OUT": _settled,
+    "MESSAGE_AWAITED": _message_awaited,
+    "MESSAGE_RECEIVED": _settled,
+    "MESSAGE_TIMED_OUT": _settled,
+    "TOPIC_HELD": _held,
+    "TOPIC_RELEASED": _held,
+    "EXECUTION_DENIED": _denied,
     "TIMER_SET": _timer_set,
     "TIMER_FIRED": _settled,
     "SCOPE_OPENED": _scope_opened,

@@ -19,12 +19,16 @@ NOTE_MAX: Final = 160
 KINDS: Final = {
     "STEP_STARTED": "step",
     "GATE_OPENED": "gate",
+    "MESSAGE_AWAITED": "receive",
     "TIMER_SET": "timer",
     "SCOPE_OPENED": "scope",
     "DECISION_RECORDED": "decision",
     "STREAM_SETTLED": "stream",
 }
 """What a syscall is called, by the event that asks it; all others are events of the author's own."""
+
+
+_TOO_LATE: Final = {"GATE_TIMED_OUT": "nobody answered in time", "MESSAGE_TIMED_OUT": "no message came in time"}
 
 
 def identity(start: Event) -> str:
@@ -41,8 +45,8 @@ def failure_text(failure: Mapping[str, Any]) -> str:
 
 def failure_of(outcome: Event) -> str | None:
     """Return the text of the failure that *outcome* is, None when it is none."""
-    if outcome.type == "GATE_TIMED_OUT":
-        return "nobody answered in time"
+    if outcome.type in _TOO_LATE:
+        return _TOO_LATE[outcome.type]
     failure = getattr(outcome.payload, "failure", None)
     return failure_text(failure) if failure is not None else None
 
@@ -55,6 +59,8 @@ def outcome_words(outcome: Event) -> str:
     match outcome.type:
         case "GATE_ANSWERED":
             return f"answered{who}"
+        case "MESSAGE_RECEIVED":
+            return f"received{f' from {by}' if by else ''}"
         case "EFFECT_RESOLVED":
             return f"resolved as {payload.verdict}{who}"
         case "DECISION_RECORDED":

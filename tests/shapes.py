@@ -12,12 +12,11 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from loom import spi, values
-from loom.core import arms, block
 from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
 from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
-from loom.spi import authorizer, clock, event_store, host, schedule_store, scheduler
+from loom.spi import admission_store, authorizer, clock, event_store, host, schedule_store, scheduler
 
 RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
@@ -42,10 +41,7 @@ def event_schema(events: Mapping[str, EventType] = EVENTS) -> JsonObject:
 
 def kernel_abi(kind: type = context.Context) -> JsonObject:
     """Return the shape of what a flow is given."""
-    parts = {"suspend options": record(context.SuspendOptions)} | {
-        each.__name__: interface(each) for each in (block.Scope, block.ScopeTask, arms.Gate, arms.Timer, arms.Topic)
-    }
-    return {**interface(kind), **parts}
+    return {**interface(kind), "suspend options": record(context.SuspendOptions)}
 
 
 def event_store_spi(interfaces: list[Any] = STORE_INTERFACES) -> JsonObject:
@@ -79,6 +75,13 @@ def schedule_store_spi() -> JsonObject:
     return {"ScheduleStore": interface(spi.ScheduleStore), "records": records, "SkipReason": reasons}
 
 
+def admission_store_spi() -> JsonObject:
+    """Return the shape of what keeps runs in line before they begin."""
+    records = {each.__name__: record(each) for each in (spi.Terms, spi.Quiet, spi.Slots, spi.Pace, spi.Admission)}
+    stages = list(typing.get_args(spi.Stage))
+    return {"AdmissionStore": interface(spi.AdmissionStore), "records": records, "Stage": stages}
+
+
 def authorizer_spi() -> JsonObject:
     """Return the shape of who decides what is allowed."""
     actions = list(typing.get_args(spi.Action))
@@ -97,11 +100,7 @@ def interface(kind: type) -> JsonObject:
 
 def members_of(kind: type) -> JsonObject:
     """Return the public members of *kind* by name, with those of the parts that the kernel makes a context of."""
-    parts = [
-        part
-        for part in reversed(kind.__mro__)
-        if part is kind or part.__module__.startswith(("loom.core", "loom.kernel"))
-    ]
+    parts = [part for part in reversed(kind.__mro__) if part is kind or part.__module__.startswith("loom.kernel")]
     return {name: member for part in parts for name, member in vars(part).items() if not name.startswith("_")}
 
 
@@ -161,6 +160,7 @@ VERSIONS: Final = {
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),
     "SCHEDULER_SPI_VERSION": Version(scheduler, scheduler_spi),
+    "ADMISSION_STORE_SPI_VERSION": Version(admission_store, admission_store_spi),
     "SCHEDULE_STORE_SPI_VERSION": Version(schedule_store, schedule_store_spi),
 }
 """By the name of the constant."""

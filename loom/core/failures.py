@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from loom.core.errors import LoomError
 
@@ -42,6 +43,39 @@ def failure_from(record: Mapping[str, Any]) -> FailureRecord:
         channel=record.get("channel"),
         payload=record.get("payload"),
     )
+
+
+CancelCause: TypeAlias = Literal["request", "parent", "deadline", "force"]
+
+
+class Cancelled(BaseException):
+    """The run is to end: somebody asked (*cause* `request`), its parent ended (`parent`), or its time is over (`deadline`).
+
+    Raised in a flow at the syscall where it stands. Like `asyncio.CancelledError` it is no `Exception`: clean up in a
+    `finally`, and let it go on. *reason* is what was said of it, None when nothing was.
+    """
+
+    def __init__(self, *, cause: CancelCause, reason: str | None = None) -> None:
+        self.cause, self.reason = cause, reason
+        super().__init__(reason or cause)
+
+
+def cancelled_in_hand() -> bool:
+    """Whether the caller runs where Cancelled is being handled: in an `except`, a `finally`, or an `__aexit__` (docs/adr/0017).
+
+    A generator that is being closed does not see what it is closed for, so GeneratorExit counts as well.
+    """
+    return _holds_cancelled(sys.exc_info()[1], set())
+
+
+def _holds_cancelled(error: BaseException | None, seen: set[int]) -> bool:
+    if error is None or id(error) in seen:
+        return False
+    if isinstance(error, (Cancelled, GeneratorExit)):
+        return True
+    seen.add(id(error))
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return any(_holds_cancelled(each, seen) for each in (error.__context__, error.__cause__, *inner))
 
 
 class Failure(LoomError):
@@ -118,26 +152,6 @@ class ReceiveTimedOut(Failure):
     def __init__(self, *, topic: str, receive: str) -> None:
         self.topic, self.receive = topic, receive
         super().__init__(f"no message of {topic!r} came in time")
-
-
-class ScopeTimedOut(Failure):
-    """The time of `ctx.scope(timeout=...)` was over, and what still ran in it was cut."""
-
-    code = "scope-timed-out"
-
-    def __init__(self, *, scope: str) -> None:
-        self.scope = scope
-        super().__init__(f"the time of scope {scope!r} is over")
-
-
-class BranchWasCut(Failure):
-    """The task has no result: its scope ended first, and it was cut where it stood."""
-
-    code = "branch-cut"
-
-    def __init__(self, *, branch: str) -> None:
-        self.branch = branch
-        super().__init__(f"{branch!r} was cut before it ended")
 
 
 class DecisionFailed(Failure):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import FlowId, declared_name
 from loom.core.missing import MISSING
+from loom.core.starts import Starts
 
 if TYPE_CHECKING:
     from loom.kernel.context import Context
@@ -29,6 +30,7 @@ class Flow(Generic[P, R_co]):
     takes_input: bool
     input_required: bool
     description: str = ""
+    starts: Starts | None = None
 
     def __call__(self, ctx: Context, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R_co]:
         return self.fn(ctx, *args, **kwargs)
@@ -59,7 +61,7 @@ def resolved_hints(fn: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-def _declare(fn: Callable[..., Any], id: str | None, version: str) -> Flow[Any, Any]:
+def _declare(fn: Callable[..., Any], id: str | None, version: str, starts: Starts | None) -> Flow[Any, Any]:
     name = getattr(fn, "__qualname__", repr(fn))
     if not inspect.iscoroutinefunction(fn):
         raise InvalidDeclaration(f"the flow {name} must be an async def")
@@ -69,6 +71,7 @@ def _declare(fn: Callable[..., Any], id: str | None, version: str) -> Flow[Any, 
             f"the flow {name} must take a context and one input or none",
             hint="Put several inputs into one model: async def flow(ctx: loom.Context, order: Order).",
         )
+    _refuse_starts(name, starts, takes_input=len(parameters) == 2)
     return Flow(
         fn=fn,
         id=FlowId(declared_name("flow", id or fn.__name__)),
@@ -76,31 +79,50 @@ def _declare(fn: Callable[..., Any], id: str | None, version: str) -> Flow[Any, 
         takes_input=len(parameters) == 2,
         input_required=len(parameters) == 2 and parameters[1].default is inspect.Parameter.empty,
         description=inspect.getdoc(fn) or "",
+        starts=starts,
     )
+
+
+def _refuse_starts(name: str, starts: object, *, takes_input: bool) -> None:
+    if starts is None:
+        return
+    if not isinstance(starts, Starts):
+        raise InvalidDeclaration(f"the flow {name}: starts={starts!r} is no loom.Starts")
+    if starts.paths and not takes_input:
+        hint = "Leave the key off: then it counts for the flow as a whole."
+        raise InvalidDeclaration(f"the flow {name} takes no input, so it has no {starts.paths[0]!r}", hint=hint)
 
 
 class FlowDecorator:
     """What `@flow(...)` with options returns."""
 
-    def __init__(self, id: str | None, version: str) -> None:
-        self._id, self._version = id, version
+    def __init__(self, id: str | None, version: str, starts: Starts | None) -> None:
+        self._id, self._version, self._starts = id, version, starts
 
     def __call__(self, fn: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Flow[P, R]:
-        return _declare(fn, self._id, self._version)
+        return _declare(fn, self._id, self._version, self._starts)
 
 
 @overload
 def flow(fn: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Flow[P, R]: ...
 @overload
-def flow(*, id: str | None = ..., version: str = ...) -> FlowDecorator: ...
-def flow(fn: Callable[..., Any] | None = None, /, *, id: str | None = None, version: str = "1") -> Any:
+def flow(*, id: str | None = ..., version: str = ..., starts: Starts | None = ...) -> FlowDecorator: ...
+def flow(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    id: str | None = None,
+    version: str = "1",
+    starts: Starts | None = None,
+) -> Any:
     """Declare a flow: a plain `async def` that takes a `Context` and one input or none.
 
     *id* is the function's name unless given. *version* is the author's own word for the contract of the flow; what
-    the code is, the fingerprint tells.
+    the code is, the fingerprint tells. *starts* says how many of its runs may begin, and when (`loom.Starts`).
 
     Raises:
-        InvalidDeclaration: the function is not async, or its parameters are not a context and one input or none.
+        InvalidDeclaration: the function is not async, its parameters are not a context and one input or none, or *starts*
+            has keys while it takes no input.
     """
-    decorator = FlowDecorator(id, version)
+    decorator = FlowDecorator(id, version, starts)
     return decorator if fn is None else decorator(fn)

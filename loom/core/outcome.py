@@ -32,8 +32,9 @@ class Outcome(Generic[T]):
     """Where an execution stands after a verb.
 
     *status* is `completed` (then *value* is what the flow returned), `failed` (*failure* says why), `suspended` or
-    `in_doubt` (*gates* wait for a person, *wake_at* is when it goes on by itself, ms since the epoch), or `accepted`:
-    what was asked is durable, and another driver will journal it.
+    `in_doubt` (*gates* wait for a person, *wake_at* is when it goes on by itself, ms since the epoch), `cancelled` (*reason*
+    is what was said of it, *failure* what its clean-up failed with), or `accepted`: what was asked is durable, and another
+    driver will journal it.
     """
 
     execution_id: ExecutionId
@@ -43,15 +44,21 @@ class Outcome(Generic[T]):
     gates: tuple[OpenGate, ...] = ()
     wake_at: int | None = None
     length: int = 0
+    reason: str | None = None
+
+    @property
+    def why(self) -> str:
+        """What is known of why it did not complete, empty when nothing is."""
+        return "; ".join(str(known) for known in (self.reason, self.failure) if known)
 
     def result(self) -> T:
         """Return the value of a completed run.
 
         Raises:
-            ExecutionTerminated: it failed, or has not completed yet; the error says which.
+            ExecutionTerminated: it failed, was cancelled, or has not completed yet; the error says which, and why.
         """
         if self.status != "completed":
-            raise ExecutionTerminated(execution_id=self.execution_id, status=self.status, cause=str(self.failure or ""))
+            raise ExecutionTerminated(execution_id=self.execution_id, status=self.status, cause=self.why)
         return self.value  # type: ignore[return-value]  # None is what T says then
 
 
@@ -66,4 +73,5 @@ def outcome_of(state: ExecutionState, value: Any = None) -> Outcome[Any]:
         gates=tuple(open_gates(state)),
         wake_at=state.facts.wake_at,
         length=state.length,
+        reason=state.facts.cancel.payload.reason if state.facts.cancel and state.status == "cancelled" else None,
     )

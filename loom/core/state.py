@@ -58,7 +58,8 @@ class RunFacts(NamedTuple):
     """What changes rarely in a run. *result* and *failure* are as encoded; times are ms since the epoch.
 
     *chain* is the id and incarnation of the first link, None in a run that is its own first. *drives* is the fencing token of
-    the last driver, *recoveries* how many drivers in a row were lost. *cancel* and *grace_ended* are the events, *held* the
+    the last driver, *recoveries* how many drivers in a row were lost. *cancel* and *grace_ended* are the events (the end itself, where
+    it was forced), *held* the
     topics that an operator holds back, *outcomes* what was learned of decisions later.
     """
 

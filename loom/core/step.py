@@ -39,6 +39,12 @@ class StepContext:
     resources: Mapping[str, Any]
     log: logging.Logger | logging.LoggerAdapter[logging.Logger]
     deadline: float | None = None
+    cancelled: Callable[[], bool] = bool
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run is being cancelled, so that nobody waits for this step any more: one that runs long looks here."""
+        return self.cancelled()
 
     @staticmethod
     def detached(**fields: Any) -> StepContext:

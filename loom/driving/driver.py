@@ -13,8 +13,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
-import orjson
-
 from loom import values
 from loom.core import facts as f
 from loom.core.envelope import EventEnvelope
@@ -32,12 +30,14 @@ from loom.kernel.drive import Drive, Setting
 from loom.kernel.errors import AlreadyAnswered, ReplayDivergence
 from loom.kernel.journal import Journal, Writer
 from loom.kernel.surroundings import Surroundings
-from loom.spi.event_store import RequestKind, RequestTaken
+from loom.spi.event_store import LaneClosed, RequestKind, RequestTaken
 
 Event = EventEnvelope[Any]
 
 
 EVER_S: Final = 1e10
+LINGER_S: Final = 10.0
+"""How long a drive waits in place for a timer or a rest before it parks instead, unless a verb says otherwise."""
 
 Offer = Callable[[Drive], Awaitable[None]]
 
@@ -210,6 +210,25 @@ class Driver:
         if drive is not None and not drive.is_over:
             drive.requests.knock()
 
+    async def is_driven(self, run_id: ExecutionId) -> bool:
+        """Whether somebody drives the run, and has seen or will see to what is in its lane."""
+        drive = self.drives.get(run_id)
+        if drive is None:
+            row = await self.around.storage.row(run_id)
+            return row is not None and row.index.status == "running"
+        self.knock(run_id)
+        await drive.live.wait()
+        await drive.unpaused.wait()
+        return drive.ending != "park"
+
+    async def insert(
+        self, run_id: ExecutionId, incarnation: Incarnation, ask: Ask
+    ) -> int | RequestTaken | LaneClosed | None:
+        """Insert a request of a verb durably, while the run is open; see `RequestLane.insert`."""
+        at, body = self.around.clock.now_ms(), values.dumps(ask.body)
+        lane = self.around.storage
+        return await lane.insert(run_id, incarnation, kind=ask.kind, key=ask.key, at=at, body=body, while_open=True)
+
     async def offer(self, incarnation: Incarnation, ask: Ask, drive: Drive) -> None:
         """Validate a request against what the body waits for, and insert it durably.
 
@@ -222,10 +241,8 @@ class Driver:
         if call is None or call.settled:
             raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
         drive.requests.fact_of(ask.kind, ask.body)
-        at, body = self.around.clock.now_ms(), orjson.dumps(ask.body)
-        lane = self.around.storage
-        taken = await lane.insert(run_id, incarnation, kind=ask.kind, key=ask.key, at=at, body=body)
-        if taken is None or isinstance(taken, RequestTaken):
+        taken = await self.insert(run_id, incarnation, ask)
+        if not isinstance(taken, int):
             raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
 
     def outcome(self, state: ExecutionState, flow: Flow[Any, Any] | None) -> Outcome[Any]:

@@ -18,6 +18,17 @@ class Denied(LoomError):
         super().__init__(f"{principal or 'nobody in particular'} may not {action} {execution_id}: {reason}")
 
 
+class ExecutionNotPaused(LoomError):
+    """Only a paused execution can be unpaused."""
+
+    code = "execution-not-paused"
+    hint = "`loom resume` goes on with a run that waits or was cut off."
+
+    def __init__(self, *, execution_id: str, status: str) -> None:
+        self.execution_id, self.status = execution_id, status
+        super().__init__(f"{execution_id} is {status}, not paused")
+
+
 class DecisionNotFound(LoomError):
     """No decision of the run has this address, or several have; they are listed."""
 

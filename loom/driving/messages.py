@@ -63,7 +63,7 @@ class Messages:
         return await self._delivered(run_id, sent.topic, go_on if is_unread else None)
 
     async def _delivered(self, run_id: ExecutionId, topic: str, go_on: GoOn | None) -> Outcome[Any]:
-        if go_on is None or await self._is_driven(run_id):
+        if go_on is None or await self._driver.is_driven(run_id):
             self._driver.knock(run_id)
             return Outcome(execution_id=run_id, status="accepted")
         state, _ = await self._load(run_id)
@@ -92,17 +92,6 @@ class Messages:
         if isinstance(inserted, LaneClosed):
             raise ExecutionTerminated(execution_id=run_id, status=inserted.status)
         return not isinstance(inserted, RequestTaken) or inserted.pending
-
-    async def _is_driven(self, run_id: ExecutionId) -> bool:
-        """Whether somebody drives the run, and has seen or will see to what is in its lane."""
-        drive = self._driver.drives.get(run_id)
-        if drive is None:
-            row = await self._driver.around.storage.row(run_id)
-            return row is not None and row.index.status == "running"
-        self._driver.knock(run_id)
-        await drive.live.wait()
-        await drive.unpaused.wait()
-        return drive.ending != "park"
 
     async def hold(self, id: str, topic: str, *, reason: str | None, principal: str | None) -> None:
         """Hold the messages of *topic* back from the flow; those that come meanwhile are kept, in order."""

@@ -11,6 +11,7 @@ import asyncio
 import base64
 import difflib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
@@ -28,8 +29,9 @@ from loom.core.step import Step
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
-from loom.driving.driver import Ask, Driver, Manner, manner
+from loom.driving.driver import LINGER_S, Ask, Driver, Manner, manner
 from loom.driving.messages import Messages, letter
+from loom.driving.stopping import Stopping, StoppingVerbs, due_at
 from loom.kernel.codec import decode_events, refuse_newer
 from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, LogCorrupt, SequenceConflict
@@ -45,7 +47,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Event = EventEnvelope[Any]
 
-LINGER_S: Final = 10.0
 APPEARS_S: Final = 5.0
 """So long a run that is waited for may not exist yet."""
 
@@ -57,6 +58,7 @@ class StartOptions(TypedDict, total=False):
     attributes: Mapping[str, Any] | None
     linger_s: float
     started: Callable[[ExecutionId], None] | None
+    deadline: timedelta | None
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -74,7 +76,7 @@ class RuntimeOptions(TypedDict, total=False):
     on_stream: Callable[[str, str, Any], None] | None
 
 
-class WorkflowRuntime:
+class WorkflowRuntime(StoppingVerbs):
     """Drives executions of *flows* on *storage*. Making one opens nothing."""
 
     def __init__(
@@ -92,6 +94,7 @@ class WorkflowRuntime:
         self._notes = Annotating(self._driver, self._loaded)
         self._authorization = Authorization(self._driver, self._notes)
         self._messages = Messages(self._driver, self._notes, self._loaded)
+        self._stopping = Stopping(self._driver, self._loaded)
 
     @property
     def grace_s(self) -> float:
@@ -122,7 +125,8 @@ class WorkflowRuntime:
 
         *principal* is who starts it, *attributes* what it can be found by. *linger_s* (10 s) is how long the drive
         waits in place for a timer or a rest before it parks instead. *started* is called with the id once the start is
-        on disk; an *id* that the caller chose is taken before any code runs.
+        on disk; an *id* that the caller chose is taken before any code runs. A run that takes longer than *deadline*, its
+        waiting included, is cancelled.
 
         Raises:
             UnknownFlow, InvalidPayload, InvalidId: nothing was written.
@@ -135,6 +139,7 @@ class WorkflowRuntime:
         found, resources = self.flow(flow), await self._driver.open()
         chosen = execution_id(id) if id is not None else None
         fact = self._start_fact(found, input, options.get("attributes"))
+        fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
         run_id = chosen or self._made_up_id(found.id)
         journal = self._driver.journal(empty_state(run_id), None)
         started = options.get("started")

@@ -10,7 +10,6 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
-from loom.core.json import JsonObject
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 from loom.kernel.errors import ReplayDivergence, UnrecordedCancellation
 from loom.kernel.replay import Record, Recorded, start_of
@@ -46,13 +45,14 @@ class Asking:
         if branch.cut:
             self._drive.unwinding.refused()
             raise BranchCut
+        self._drive.cancelling.refuse(branch)
 
     async def outcome(self, call: Call) -> Any:
         """Ask *call* and return what its outcome gives the body, or raise the failure it records."""
         drive, branch = self._drive, call.branch
         delivery = drive.delivery
         delivery.unasked.pop(call, None)
-        if drive.ending is not None or branch.cut:
+        if drive.ending is not None or branch.cut or drive.cancelling.reaches(call):
             await self._refuse(branch)
         if self.recorded is None:
             if drive.journal.writer.is_full:
@@ -62,7 +62,7 @@ class Asking:
             self.begin(call)
         elif (event := self._replayed(call, self.recorded)) is not None:
             return self._revived(call, event)
-        return self._revived(call, await self.stand(call))
+        return self._revived(call, await self._stand(call))
 
     def _replayed(self, call: Call, recorded: Recorded) -> Event | None:
         """Return the outcome of *call* when it is the next of the log and only its branch can see it come."""
@@ -75,7 +75,7 @@ class Asking:
         delivery.progress += 1
         if record is None:
             call.context = contextvars.copy_context()
-            if not self._drive.is_closing(call.branch):  # else it is never begun, as in the run before
+            if not self._drive.is_failing(call.branch):  # else it is never begun, as in the run before
                 self.held.append(call)
             return None
         call.start, outcome, queue = record.start, record.outcome, delivery.queue
@@ -100,11 +100,10 @@ class Asking:
         if first.outcome is None:
             follower = Call(first.branch, first.syscall, first.id, first.compared, ordinal=first.ordinal)
             first.followers += (follower,)
-            return self._revived(first, await self.stand(follower))
+            return self._revived(first, await self._stand(follower))
         return self._revived(first, first.outcome)
 
-    async def stand(self, call: Call) -> Event:
-        """Wait for the outcome of *call*, however it comes to it."""
+    async def _stand(self, call: Call) -> Event:
         task = asyncio.current_task()
         own = task is call.branch.task
         if not own:
@@ -137,12 +136,14 @@ class Asking:
         if self._drive.unwinding.is_exhausted:
             await self._drive.unwinding.never()
         self.enter(branch)
+        self._drive.unwinding.refused()
+        raise self._drive.cancelling.raised_in(branch)
 
     def begin(self, call: Call) -> None:
-        """Begin *call*, unless a park is being written or its scope is closing: then it is held, or never begins."""
+        """Begin *call*; while a park is being written it is held, in a failing scope or a cancelled run it never begins."""
         if self.is_paused:
             self.held.append(call)
-        elif not call.branch.cut and not self._drive.is_closing(call.branch):
+        elif not (call.branch.cut or self._drive.is_failing(call.branch) or self._drive.cancelling.dooms(call)):
             call.syscall.begin(call, self._drive)
 
     def release(self) -> None:
@@ -151,17 +152,15 @@ class Asking:
         for call in held:
             self.begin(call)
 
-    def ended_otherwise(self, call: Call, event: Event) -> ReplayDivergence:
-        """Return the divergence that the recorded end of a scope is whose branches did not end so this time."""
-        tally, start = call.syscall.tally, event.payload.start  # type: ignore[attr-defined]  # only scopes end so
-        asked = None if tally.verdict is None else tally.record(start)
+    def cut_without_failure(self, call: Call, event: Event) -> ReplayDivergence:
+        """Return the divergence that a recorded cut is whose branch did not fail this time."""
         return ReplayDivergence(
             execution_id=self._drive.state.execution_id,
             scope=call.id,
             ordinal=call.ordinal,
-            recorded={**_end_of(call, event.type, event.payload), "sequence": event.sequence},
-            asked=None if asked is None else _end_of(call, *asked),
-            likely="The branches that had ended, or failed, when this was recorded did not do so this time.",
+            recorded={"kind": event.type, "id": f"{call.id}/{event.payload.branch}", "sequence": event.sequence},
+            asked=None,
+            likely="The branch that failed when this was recorded did not fail this time.",
         )
 
     def unasked(self) -> ReplayDivergence | None:
@@ -189,23 +188,13 @@ class Asking:
         if call.future is not None:
             _ = drive.delivery.move(call)
         if drive.ending is None and call.branch.cut:
-            return asyncio.CancelledError() if call.branch.ended else BranchCut()
-        if (
-            drive.ending is None and drive.unwinding.is_cutting
-        ):  # a task that a branch which is cut waited for, with others
+            return BranchCut()
+        if drive.ending is None and drive.cancelling.reaches(call):
+            return drive.cancelling.raised_in(call.branch)
+        if drive.ending is None and drive.is_cutting:  # a task that a branch which is cut waited for, with others
             return asyncio.CancelledError()
         drive.stop(UnrecordedCancellation(syscall=call.id, where=call.branch.where()))
         return DriveEnding()
-
-
-def _end_of(call: Call, type_: str, fact: Any) -> JsonObject:
-    """Return one side of a comparison of how a scope ended."""
-    branch = getattr(fact, "branch", None)
-    return {
-        "kind": type_,
-        "id": call.id if branch is None else f"{call.id}/{branch}",
-        "args": getattr(fact, "counted", None),
-    }
 
 
 def remember_start(error: BaseException, event: Event) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loom import values
@@ -30,7 +30,7 @@ class DriveEnding(BaseException):
 
 
 class BranchCut(BaseException):
-    """The signal that unwinds a branch whose scope has ended: a sibling failed, or enough had ended, or time was over."""
+    """The signal that unwinds a branch whose sibling failed."""
 
 
 class Syscall(Protocol):
@@ -67,22 +67,8 @@ class Branch:
         self.served: dict[str, Call] = {}
         self.standing: Call | None = None
         self.waiting: dict[Call, None] = {}
-        self.awaited: tuple[Call, ...] = ()
-        """Who waits for its end by name: a join waits for all branches, this for one."""
-        self.ended = self.cut = self.was_cancelled = False
-        self.last_id, self.draws, self.undos = "", 0, 0
-
-    @property
-    def name(self) -> str:
-        """Its name in its scope."""
-        return self.path[-1][1]
-
-    def line(self) -> Iterator[Branch]:
-        """Yield the branch and all above it."""
-        now: Branch | None = self
-        while now is not None:
-            yield now
-            now = now.parent
+        self.ended = self.cut = self.cancelled = False
+        self.last_id, self.draws, self.undos, self.shields = "", 0, 0, 0
 
     def mint(self, name: str, tag: Tag | None = None) -> str:
         """Return the id text of the next call of *name*: with *tag*, or the next occurrence."""
@@ -102,13 +88,16 @@ class Branch:
 
 
 class Call:
-    """One syscall of one branch. *future* is set while the body waits for its outcome; *compared* is what a replay compares."""
+    """One syscall of one branch. *future* is set while the body waits for its outcome; *compared* is what a replay compares.
+
+    One that is *free* was called under a shield, or in a clean-up: it is not cancelled with its run.
+    """
 
     # What a replayed step never sets stands here once, not in each of a long log's calls.
     _digest: str | None = None
     start: Event | None = None
     future: asyncio.Future[Event] | None = None
-    own = settled = False
+    own = settled = free = False
     context: contextvars.Context | None = None
     outcome: Event | None = None
     followers: tuple[Call, ...] = ()
@@ -131,6 +120,11 @@ class Call:
         """The sequence of the event that started this syscall."""
         assert self.start is not None
         return self.start.sequence
+
+    @property
+    def is_once(self) -> bool:
+        """Whether this is a step on the log that must not run twice."""
+        return self.start is not None and bool(getattr(self.start.payload, "once", None))
 
     def side(self) -> JsonObject:
         """Return the asked side of a comparison, for messages and for the log."""

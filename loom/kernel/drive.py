@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import traceback
-import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +20,14 @@ from typing import Any, Final, Literal
 
 from loom.core import facts as f
 from loom.core.envelope import NO_METADATA
-from loom.core.errors import LoomError, SyscallNotAwaited
+from loom.core.errors import LoomError
 from loom.core.state import ExecutionState
-from loom.kernel.asking import Asking, cause_of
-from loom.kernel.calls import Branch, Call, DriveEnding, Event
+from loom.kernel.asking import Asking
+from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
+from loom.kernel.cancelling import GRACE_ENDED, REQUESTED, Cancelling
+from loom.kernel.closing import close
 from loom.kernel.delivery import Delivery
-from loom.kernel.errors import DriveFaulted, DriveInterrupted, UnrecordedCancellation
+from loom.kernel.errors import DriveFaulted, DriveInterrupted
 from loom.kernel.flights import Flights
 from loom.kernel.frontier import reach
 from loom.kernel.journal import Journal, tell
@@ -36,8 +37,6 @@ from loom.kernel.scopes import ScopeSyscall, is_signal, run_body
 from loom.kernel.surroundings import Surroundings
 from loom.kernel.unwinding import Unwinding
 from loom.spi.timers import Timers
-from loom.values import NotSerializable, RecordUnreadable
-from loom.values.failing import record_of
 
 Ending = Literal["park", "stop", "done"]
 STRAY_WAIT_S: Final = 10.0
@@ -72,20 +71,24 @@ class Drive:
         self.around, self.effects, self.resources = setting.around, setting.around.effects, setting.resources
         self.ending: Ending | None = None
         self.error: LoomError | None = None
-        self.closing: dict[Call, ScopeSyscall] = {}
+        self.failing: dict[Call, ScopeSyscall] = {}
         self.live, self.unpaused = asyncio.Event(), asyncio.Event()
         self.unpaused.set()
         self.delivery = Delivery(self._on_still, self._is_busy)
-        self.flights, self.timers = Flights(self._landing_failed), Timers(self.around.clock, signal=DriveEnding)
+        self.flights, self.timers = (
+            Flights(self._landing_failed, self.delivery.stir),
+            Timers(self.around.clock, signal=DriveEnding),
+        )
         self.unwinding = Unwinding(self)
         self.requests = Requests(self, self.around.storage)
+        self.cancelling: Cancelling = Cancelling(self)
         recorded = None if setting.is_start else Recorded(journal.state, code_changed=not setting.same_code)
         self.asking = Asking(self, recorded)
         if recorded is not None:
             self.delivery.queue = recorded.outcomes
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._wake: asyncio.Future[str] | None = None
-        self.is_interrupted = False
+        self.is_interrupted = self.is_cutting = False
         self._patience: tuple[int, float] | None = None
         self.body: asyncio.Task[Any] | None = None
         self._root = Branch((), "", parent=None, at=journal.state.facts.started_at)
@@ -130,7 +133,9 @@ class Drive:
 
     def wants(self, call: Call) -> bool:
         """Whether *call* still waits for an outcome."""
-        return self.ending is None and not call.settled and not call.branch.cut and call.sequence in self.state.open
+        if self.ending is not None or call.settled or call.branch.cut or self.cancelling.dooms(call):
+            return False
+        return call.sequence in self.state.open
 
     def wake_at(self, due_at: int, call: Call, outcome: Callable[[], Event]) -> None:
         """Have *outcome* committed for *call* once *due_at* has come."""
@@ -147,50 +152,61 @@ class Drive:
         if self.around.on_stream is not None:
             tell(self.around.on_stream, self.state.execution_id, call_id, chunk)
 
-    def is_closing(self, branch: Branch) -> bool:
-        """Whether *branch* is in a scope that is closing, where nothing new is started."""
-        return bool(self.closing) and any(branch.prefix.startswith(f"{call.id}/") for call in self.closing)
+    def is_failing(self, branch: Branch) -> bool:
+        """Whether *branch* is in a scope that is failing, where nothing new is started."""
+        return bool(self.failing) and any(branch.prefix.startswith(f"{call.id}/") for call in self.failing)
+
+    def cut_below(self, prefix: str) -> None:
+        """Cut every branch at or below *prefix*."""
+        self.is_cutting = True
+        for each in list(self.delivery.branches.values()):
+            if each.prefix.startswith(prefix):
+                each.cut = True
+                self.unwinding.signal(each, BranchCut())
 
     # -- moving on -----------------------------------------------------------------------------------------------
 
     def _is_busy(self) -> bool:
-        return bool(self.flights) and not self.closing and not self.asking.is_replaying
+        return bool(self.flights) and not self.failing and not self.asking.is_replaying
 
     def _on_still(self) -> None:
-        self.unwinding.is_cutting = False
+        self.is_cutting = False
         if self.ending is not None or self.is_interrupted or self.asking.is_paused:
             return
         if self.delivery.queue or (not self.asking.is_replaying and self.requests.inbox.take()):
             self._deliver_next()
         elif self.asking.is_replaying:
             self.wake("frontier")
-        elif self._close_next() or self.flights:
+        elif self._cut_next() or self.flights:
             return
-        elif self.body is not None and self.body.done():
+        elif self.cancelling.is_abandoned or (self.body is not None and self.body.done()):
             self.wake("ended")
         else:
             self.wake("idle")
 
     def _deliver_next(self) -> None:
         event = self.delivery.queue[0]
+        if event.type in {REQUESTED, GRACE_ENDED}:
+            self.cancelling.deliver(event)
+            return
         call = self.delivery.calls.get(start_of(event))
-        scope = call.syscall if call is not None and isinstance(call.syscall, ScopeSyscall) else None
-        if call is not None and (scope is None or call.settled or scope.tally.agrees_with(event.payload)):
+        if (call is not None and event.type == "SCOPE_CUT" and call in self.failing) or (
+            call is not None and event.type != "SCOPE_CUT"
+        ):
             self._deliver(call, event)
         elif self.asking.recorded is not None and self.may_still_come():
             return
         elif call is not None:
-            self.stop(self.asking.ended_otherwise(call, event))
+            self.stop(self.asking.cut_without_failure(call, event))
         else:
             self._deliver_to_nobody()
 
     def _deliver(self, call: Call, event: Event) -> None:
         self.delivery.queue.popleft()
-        if not isinstance(call.syscall, ScopeSyscall):
-            self.hand_over(call, event)
-        elif not call.settled:  # else all its branches had ended before the record came
+        if isinstance(call.syscall, ScopeSyscall):
             call.syscall.deliver(call, event, self)
-        self.delivery.stir()
+        else:
+            self.hand_over(call, event)
 
     def _deliver_to_nobody(self) -> None:
         self.delivery.queue.popleft()
@@ -211,11 +227,11 @@ class Drive:
         self._loop.call_later(PATIENCE_S / 1000, self.delivery.stir)
         return True
 
-    def _close_next(self) -> bool:
-        for call, scope in self.closing.items():
-            if not scope.is_written and not self.flights.are_below(f"{call.id}/"):
-                scope.is_written = True
-                self.delivery.put(self.commit(*scope.tally.record(call.sequence)))
+    def _cut_next(self) -> bool:
+        for call, scope in list(self.failing.items()):
+            if not scope.cutting and not self.flights.are_below(f"{call.id}/"):
+                scope.cutting = True
+                self.delivery.put(self.commit("SCOPE_CUT", scope.cut_fact(call)))
                 return True
         return False
 
@@ -285,7 +301,7 @@ class Drive:
         self.body, self.journal.on_error = None, None
         if not self.delivery.branches:
             self.delivery.part()
-            for part in (self.asking, self.requests, self.flights, self.unwinding):
+            for part in (self.asking, self.requests, self.cancelling, self.flights, self.unwinding):
                 vars(part).clear()
 
     def _open(self, body: Callable[[], Awaitable[Any]]) -> None:
@@ -295,6 +311,7 @@ class Drive:
         if not self.asking.is_replaying:
             self.live.set()
             self.timers.arm()
+            self.cancelling.watch()
 
     def _body_done(self, task: asyncio.Task[Any]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -305,8 +322,8 @@ class Drive:
     async def _attend(self) -> None:
         turns: dict[str, Callable[[], Awaitable[bool | None]]] = {
             "frontier": partial(reach, self),
-            "idle": self._idle,
-            "ended": self._ended,
+            "idle": self.idle,
+            "ended": partial(close, self),
         }
         rests: bool | None = False
         while self.ending is None:
@@ -329,18 +346,19 @@ class Drive:
         self.delivery.closed = True
         self.timers.disarm()
         await self.flights.wait(max(self.around.grace_s, self.flights.once_timeout_s()))
+        if self.state.facts.is_paused:
+            self.ending = self.ending or "park"
         self.stop(DriveInterrupted(execution_id=self.state.execution_id))
 
-    async def _idle(self) -> bool:
+    async def idle(self) -> bool:
         """Wait in place, and return whether there is nothing to do until something comes; or park."""
         if self.timers.fire_due():
             return False
         due = self.timers.next_due()
-        if due is not None and due - self.around.clock.now_ms() <= self.setting.linger_ms:
-            self.timers.arm()
-            return True
-        if not any(self.wants(call) for call in self.delivery.calls.values()):
+        is_stray = not any(self.wants(call) for call in self.delivery.calls.values())
+        if is_stray:
             self.unwinding.watch_stray(self._root, STRAY_WAIT_S)
+        if is_stray or (due is not None and due - self.around.clock.now_ms() <= self.setting.linger_ms):
             return True
         self.timers.disarm()
         self.asking.is_paused = True
@@ -355,30 +373,3 @@ class Drive:
         self.timers.arm()
         self.asking.release()
         return False
-
-    async def _ended(self) -> None:
-        assert self.body is not None
-        if any(start.type == "STEP_STARTED" for start in self.state.gates.values()):
-            await self._idle()  # somebody has to say first what became of the effect in doubt
-            return
-        if self.body.cancelled():
-            self.stop(UnrecordedCancellation(syscall="the flow", where="its own task"))
-            return
-        error = self.body.exception()
-        if isinstance(error, RecordUnreadable):  # the input: its type has changed
-            self.stop(error)
-            return
-        if error is None:
-            try:
-                fact = f.ExecutionCompleted(result=self.setting.encode_result(self.body.result()))
-                self.commit("EXECUTION_COMPLETED", fact)
-            except NotSerializable as refused:
-                error = refused
-        if error is not None:
-            fact_failed = f.ExecutionFailed(failure=record_of(error), cause=cause_of(error))
-            self.commit("EXECUTION_FAILED", fact_failed)
-        self.ending = "done"
-        if self.delivery.unasked:
-            names = ", ".join(call.id for call in self.delivery.unasked)
-            told = f"{names} of {self.state.execution_id} was called and never awaited, so it did not happen"
-            warnings.warn(SyscallNotAwaited(told), stacklevel=2)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from loom.core.failures import Cancelled, cancelled_in_hand
 from loom.fingerprint.places import place_of_frame
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Syscall
 from loom.kernel.errors import ForeignTask
@@ -25,7 +26,7 @@ def syscall(function: F) -> F:
     def called(self: Entering, *args: Any, **kwargs: Any) -> Any:
         try:
             return function(self, *args, **kwargs)
-        except (DriveEnding, BranchCut):
+        except (DriveEnding, BranchCut, Cancelled):
             if self._drive.unwinding.is_exhausted:
                 return self._drive.unwinding.never()
             raise
@@ -41,7 +42,7 @@ class Entering:
 
     def _enter(self, syscall: str) -> Branch:
         branch, drive = self._branch(syscall), self._drive
-        if drive.ending is not None or branch.cut:
+        if drive.ending is not None or branch.cut or branch.cancelled:
             drive.asking.enter(branch)
         return branch
 
@@ -65,5 +66,7 @@ class Entering:
     def _call(self, branch: Branch, syscall: Syscall, text: str, compared: Any) -> Call:
         branch.last_id, branch.draws = text, 0
         call = Call(branch, syscall, text, compared)
+        if branch.shields or (self._drive.cancelling.is_delivered and cancelled_in_hand()):
+            call.free = True
         self._drive.delivery.unasked[call] = None
         return call

@@ -4,18 +4,14 @@
     |- InvalidId, InvalidDeclaration, UnknownFlow,        core/errors.py
     |  ExecutionTerminated
     |- Failure: TypedFailure, StepFailed, GateTimedOut,   core/failures.py: the only ones a flow may catch
-<<<<<<< HEAD
     |           ReceiveTimedOut, DecisionFailed, CompensationFailed
-=======
-    |           DecisionFailed, ScopeTimedOut, BranchWasCut
->>>>>>> 6ca5eb1 (wip)
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound
     |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
     |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionNotFailed, ExecutionCompensated
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
-    |- Denied, DecisionNotFound                           driving/errors.py
+    |- Denied, DecisionNotFound, ExecutionNotPaused                driving/errors.py
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted
 
@@ -219,7 +215,7 @@ class ForeignTask(DriveStopped):
     """A syscall was called from a task that is no branch of the flow, so its place would be left to chance."""
 
     code = "foreign-task"
-    hint = "Open branches with ctx.parallel, ctx.map or ctx.scope; inside a step use plain Python."
+    hint = "Open branches with ctx.parallel or ctx.map; inside a step use plain Python."
 
     def __init__(self, *, syscall: str, task: str, where: str) -> None:
         self.syscall, self.task, self.where = syscall, task, where
@@ -241,9 +237,7 @@ class UnrecordedCancellation(DriveStopped):
     """Something inside the flow cancelled a syscall by the clock, which no replay could repeat."""
 
     code = "unrecorded-cancellation"
-    hint = (
-        "Use ctx.scope(timeout=...), ctx.select, or the step's own timeout, not asyncio.timeout, wait_for, a TaskGroup."
-    )
+    hint = "Use the timeout of the step or of ctx.suspend instead of asyncio.timeout, wait_for or a TaskGroup."
 
     def __init__(self, *, syscall: str, where: str) -> None:
         self.syscall, self.where = syscall, where

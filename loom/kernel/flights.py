@@ -7,10 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from loom.core.inside import INSIDE
-from loom.core.step import Step
 from loom.kernel.calls import Call, DriveEnding
 
-Work = Callable[[], Coroutine[Any, Any, Any]]
 Landed = Callable[[Any, BaseException | None], None]
 """What is told how an effect ended: its result, or the error it raised."""
 
@@ -22,30 +20,34 @@ class CancelledInside(Exception):
 class Flights:
     """The running attempts of a drive, by the call they are for."""
 
-    def __init__(self, landing_failed: Callable[[Call, Exception], None]) -> None:
-        self._landing_failed = landing_failed
+    def __init__(self, landing_failed: Callable[[Call, Exception], None], on_dropped: Callable[[], None]) -> None:
+        self._landing_failed, self._on_dropped = landing_failed, on_dropped
         self._tasks: dict[Call, asyncio.Task[None]] = {}
-        self._grounded: set[asyncio.Task[None]] = set()
+        self._dropped: set[Call] = set()
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def start(self, call: Call, work: Work, landed: Landed) -> None:
+    def start(self, call: Call, work: Coroutine[Any, Any, Any], landed: Landed) -> None:
         """Run *work* for *call*; *landed* is told how it ended, unless it was grounded."""
         context, call.context = call.context, None if call.context is None else call.context.copy()
         fly = self._fly(call, work, landed)
         self._tasks[call] = asyncio.get_running_loop().create_task(fly, name=call.id, context=context)
 
-    async def _fly(self, call: Call, work: Work, landed: Landed) -> None:
+    async def _fly(self, call: Call, work: Coroutine[Any, Any, Any], landed: Landed) -> None:
         # The landing is part of the task and no callback of it: one turn of the loop less for every step.
         INSIDE.set("effect")
         result, error = None, None
         try:
-            result = await work()
+            result = await work
         except BaseException as raised:  # noqa: BLE001  # whatever an effect raises is told to who records it
             error = _seen(raised)
         if call in self._tasks and self._tasks[call] is asyncio.current_task():
             del self._tasks[call]
+            if call in self._dropped:
+                self._dropped.discard(call)
+                self._on_dropped()
+                return
             try:
                 landed(result, error)
             except DriveEnding:
@@ -57,18 +59,24 @@ class Flights:
         """Whether anything is in flight for a branch at or below *prefix*."""
         return any(call.branch.prefix.startswith(prefix) for call in self._tasks)
 
-    def ground_below(self, prefix: str) -> None:
-        """Cancel what is in flight at or below *prefix*, without a record, but for steps that are not idempotent."""
-        for call, task in list(self._tasks.items()):
-            if call.branch.prefix.startswith(prefix) and _once(call) is None:
-                task.cancel()
-                self._grounded.add(self._tasks.pop(call))
-                task.add_done_callback(self._grounded.discard)
+    @property
+    def calls(self) -> list[Call]:
+        """What is in flight."""
+        return list(self._tasks)
+
+    def drop(self, call: Call) -> None:
+        """Cancel what runs for *call*, without a record; it is in flight until it has ended."""
+        self._dropped.add(call)
+        asyncio.get_running_loop().call_soon(self._tasks[call].cancel)  # it may not have begun
+
+    def leave_behind(self, call: Call) -> None:
+        """Cancel what runs for *call*, without a record, and wait for it no longer."""
+        self._tasks.pop(call).cancel()
 
     def once_timeout_s(self) -> float:
         """Return the longest timeout, in seconds, of the steps in flight that are not idempotent; 0 without any."""
-        timeouts = [step.timeout for call in self._tasks if (step := _once(call)) is not None]
-        return max((timeout.total_seconds() for timeout in timeouts if timeout), default=0.0)
+        steps = [step for call in self._tasks if (step := getattr(call.syscall, "step", None)) is not None]
+        return max((s.timeout.total_seconds() for s in steps if not s.idempotent and s.timeout), default=0.0)
 
     async def wait(self, timeout_s: float | None) -> None:
         """Return when nothing is in flight any more, or after *timeout_s*."""
@@ -77,17 +85,11 @@ class Flights:
 
     async def ground(self, patience_s: float) -> None:
         """Cancel all that is in flight, without a record, and return when it has ended, or after *patience_s*."""
-        tasks, self._tasks = [*self._tasks.values(), *self._grounded], {}
+        tasks, self._tasks = list(self._tasks.values()), {}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=patience_s)
-
-
-def _once(call: Call) -> Step[Any, Any] | None:
-    """Return the step that *call* is of, if it is one that is not idempotent."""
-    step: Step[Any, Any] | None = getattr(call.syscall, "step", None)
-    return None if step is None or step.idempotent else step
 
 
 def _seen(error: BaseException) -> BaseException:

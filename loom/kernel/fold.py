@@ -111,15 +111,16 @@ def _execution_unpaused(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _cancel_requested(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, s.status, cancel=e)
+    return _facts(s, e, s.status, cancel=e)._replace(gates=reduce(HashTrieMap.discard, e.payload.closed or (), s.gates))
 
 
 def _grace_ended(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, s.status, grace_ended=e)
+    return _facts(s, e, s.status, grace_ended=e)._replace(gates=HashTrieMap())
 
 
 def _execution_cancelled(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, "cancelled", wake_at=None)._replace(gates=HashTrieMap())
+    changed = _facts(s, e, "cancelled", wake_at=None, failure=e.payload.failure, cancel=s.facts.cancel or e)
+    return changed._replace(gates=HashTrieMap())
 
 
 def _execution_continued(s: ExecutionState, e: Event) -> ExecutionState:

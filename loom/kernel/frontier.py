@@ -40,6 +40,10 @@ async def reach(drive: Drive) -> None:
     await drive.requests.read()
     if drive.is_over:
         return
+    drive.cancelling.watch()
+    if drive.state.facts.is_paused and not any(request.kind == "cancel" for request in drive.requests.fresh):
+        drive.ending = "park"
+        return
     if not drive.requests.fresh and _has_nothing_to_do(drive):
         drive.ending = "park"
         return
@@ -48,10 +52,11 @@ async def reach(drive: Drive) -> None:
 
 def _has_nothing_to_do(drive: Drive) -> bool:
     body_ended = drive.body is not None and drive.body.done()
-    if drive.state.status not in ("suspended", "in_doubt") or drive.asking.held or drive.closing or body_ended:
+    if drive.state.status not in ("suspended", "in_doubt") or drive.asking.held or drive.failing or body_ended:
         return False
     horizon = drive.now_ms() + drive.setting.linger_ms
-    if (due := drive.timers.next_due()) is not None and due <= horizon:
+    due = drive.timers.next_due()
+    if due is not None and due <= horizon:
         return False
     return not any(drive.wants(call) and _can_go_on(drive, call, horizon) for call in drive.asking.taken_up)
 
@@ -68,6 +73,8 @@ def _can_go_on(drive: Drive, call: Call, horizon: int) -> bool:
 def _go_on(drive: Drive, recorded: Recorded) -> None:
     state, setting = drive.state, drive.setting
     drive.asking.recorded = None
+    if state.facts.is_paused:  # somebody has cancelled it
+        drive.commit("EXECUTION_UNPAUSED", f.ExecutionUnpaused())
     about = {"principal": setting.principal} if setting.principal else NO_METADATA
     cut_off = True if state.status == "running" else None
     drive.commit("EXECUTION_RESUMED", f.ExecutionResumed(cut_off=cut_off), about)
@@ -75,11 +82,13 @@ def _go_on(drive: Drive, recorded: Recorded) -> None:
         before = state.facts.fingerprint
         drive.commit("EXECUTION_MIGRATED", f.ExecutionMigrated(before, setting.fingerprint, recorded.differences))
     drive.live.set()
-    drive.timers.fire_due()  # scopes whose time is over take up nothing
     drive.timers.arm()
+    drive.requests.apply("cancel", "pause")  # before anything is taken up
+    if drive.is_interrupted:
+        return
     taken_up, drive.asking.taken_up = drive.asking.taken_up, []
     for call in taken_up:
-        if drive.wants(call) and not drive.is_closing(call.branch):
+        if not call.branch.cut and not drive.is_failing(call.branch):
             call.syscall.reopen(call, drive)
     drive.requests.apply()
     drive.asking.release()

@@ -88,6 +88,7 @@ class Inbox:
     def is_late(self, call: Call) -> None:
         """The time of *call* is over; a message that is there already is still received."""
         self._late.append(call)
+        self._drive.delivery.progress += 1  # else the drive, which stands still, might just be parking
         self._drive.delivery.stir()
 
     def take(self) -> bool:
@@ -128,5 +129,5 @@ class Inbox:
         self.waits[topic] = waits = [c for c in self.waits[topic] if drive.wants(c) and c in drive.delivery.waiting]
         if topic in drive.state.facts.held:
             return None
-        able = [call for call in waits if not drive.is_closing(call.branch)]
+        able = [call for call in waits if not drive.is_failing(call.branch)]
         return min(able, key=lambda call: call.sequence, default=None)

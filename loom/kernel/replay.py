@@ -44,9 +44,10 @@ class Recorded:
             payload = record.start.payload
             self._places.setdefault(scope_of(payload.id), {})[payload.ordinal] = record
         self.outcomes = deque(each.outcome for each in settled)
-        if state.cuts:
-            cuts = [cut.outcome for cut in state.cuts.values()]
-            self.outcomes = deque(sorted([*self.outcomes, *cuts], key=lambda event: event.sequence))
+        signals = [cut.outcome for cut in state.cuts.values()]
+        signals += [event for event in (state.facts.cancel, state.facts.grace_ended) if event is not None]
+        if signals:
+            self.outcomes = deque(sorted([*self.outcomes, *signals], key=lambda event: event.sequence))
 
     def match(self, call: Call) -> Record | None:
         """Return and take out the record at the place of *call*, None when nothing was recorded there.
@@ -92,6 +93,10 @@ class Recorded:
         if start.payload.id == call.id and start.type == call.syscall.starts:
             return "The flow made other arguments this time: a clock, randomness, a set or outside state in the flow?"
         return "The flow took another way this time: a clock, randomness, a set or outside state in the flow?"
+
+    def awaits(self, before: int) -> bool:
+        """Whether something that was asked *before* a place in the log has not been asked yet."""
+        return any(each.start.sequence < before for places in self._places.values() for each in places.values())
 
     def unasked(self) -> ReplayDivergence | None:
         """Return the divergence that a record which nobody asked for is, None when all were asked."""

@@ -15,6 +15,7 @@ import orjson
 from loom.core import facts as f
 from loom.core.errors import LoomError
 from loom.kernel.calls import Call, Event
+from loom.kernel.cancelling import REQUESTED
 from loom.kernel.gates import GateSyscall
 from loom.kernel.receiving import Inbox
 from loom.kernel.steps import StepSyscall
@@ -90,9 +91,10 @@ class Requests:
         if not self._drive.is_over:
             self.apply()
 
-    def apply(self) -> None:
-        """Journal what was read: each request as the fact it asks for, or as dropped when it came too late."""
-        fresh, self.fresh = self.fresh, []
+    def apply(self, *kinds: str) -> None:
+        """Journal what was read, of *kinds* or all: each as the fact it asks for, or as dropped when it came too late."""
+        fresh = [request for request in self.fresh if not kinds or request.kind in kinds]
+        self.fresh = [request for request in self.fresh if request not in fresh]
         for request in fresh:
             body = orjson.loads(request.body)
             try:
@@ -161,6 +163,8 @@ def _noted(drive: Drive, event: Event) -> None: ...
 KINDS: Final[Mapping[str, tuple[FactOf, Callable[[Drive, Event], None]]]] = {
     "answer": (_settles("GATE_ANSWERED", GateSyscall, GateSyscall.answer), _delivered),
     "verdict": (_settles("EFFECT_RESOLVED", StepSyscall, StepSyscall.verdict), _resolved),
+    "cancel": (lambda drive, body: (REQUESTED, drive.cancelling.fact_of(body)), lambda d, e: d.cancelling.requested(e)),
+    "pause": (_given("EXECUTION_PAUSED", f.ExecutionPaused), lambda drive, _: drive.interrupt()),
     "hold": (_given("TOPIC_HELD", f.TopicHeld), _noted),
     "release": (_given("TOPIC_RELEASED", f.TopicReleased), _noted),
     "denial": (_given("EXECUTION_DENIED", f.ExecutionDenied), _noted),

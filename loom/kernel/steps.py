@@ -71,6 +71,8 @@ class StepSyscall:
         self._after_rest(call, drive, known.due_at, known.failed + 1)
 
     def _after_rest(self, call: Call, drive: Drive, due_at: int, attempt: int) -> None:
+        if not drive.wants(call):
+            return
         if due_at <= drive.now_ms():
             self._dispatch(call, drive, attempt, again=True)
             return
@@ -79,12 +81,15 @@ class StepSyscall:
     def _dispatch(self, call: Call, drive: Drive, attempt: int, *, again: bool = False) -> None:
         if again and not self.step.idempotent:
             drive.commit("STEP_ATTEMPTED", f.StepAttempted(start=call.sequence, attempt=attempt))
-        drive.flights.start(call, partial(self._attempt, call, drive, attempt), self._landed(call, drive, attempt))
+        drive.flights.start(call, self._attempt(call, drive, attempt), self._landed(call, drive, attempt))
 
     async def _attempt(self, call: Call, drive: Drive, attempt: int) -> Any:
         step = self.step
         if upto := drive.before_effect(everything=not step.idempotent, reads=step.reads):
             await drive.journal.barrier(upto)
+        if drive.cancelling.dooms(call):
+            drive.flights.drop(call)
+            return None
         needs_context = step.takes_context or drive.effects.middleware
         context = self._context(call, drive, attempt) if needs_context else None
         args, kwargs = self.binding.decode(self.args)
@@ -100,6 +105,7 @@ class StepSyscall:
             resources=drive.resources,
             log=step_log(state.execution_id, call.id, attempt),
             deadline=None if timeout is None else asyncio.get_running_loop().time() + timeout.total_seconds(),
+            cancelled=partial(drive.cancelling.dooms, call),
         )
 
     def _landed(self, call: Call, drive: Drive, attempt: int) -> Landed:
@@ -132,9 +138,8 @@ class StepSyscall:
             return
         due_at = drive.now_ms() + rest
         drive.commit("STEP_ATTEMPT_FAILED", f.StepAttemptFailed(call.sequence, attempt, record, due_at))
-        if drive.wants(call):
-            self._after_rest(call, drive, due_at, attempt + 1)
-            drive.delivery.stir()
+        self._after_rest(call, drive, due_at, attempt + 1)
+        drive.delivery.stir()
 
     def revive(self, call: Call, event: Event) -> Any:
         payload = event.payload

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from loom.core.envelope import EventEnvelope
 from loom.core.identity import parse, path_text
 from loom.core.json import JsonObject
 from loom.core.state import UNTRIED, ExecutionState
-from loom.core.views import OpenGate, open_gates
+from loom.core.views import AwaitedMessage, OpenGate, awaited_messages, open_gates
 from loom.kernel.fold import USER_PREFIX
 from loom.lenses.folding import legible, log_chain, state_digest
 
 Event = EventEnvelope[Any]
 
-CallKind: TypeAlias = Literal["step", "gate", "timer", "scope", "decision", "stream", "event", "unknown"]
+CallKind: TypeAlias = Literal["step", "gate", "receive", "timer", "scope", "decision", "stream", "event", "unknown"]
 CallStatus: TypeAlias = Literal[
     "done", "failed", "timed_out", "running", "resting", "waiting", "in_doubt", "cut", "abandoned"
 ]
@@ -25,6 +25,7 @@ CallStatus: TypeAlias = Literal[
 _KINDS: Final[Mapping[str, CallKind]] = {
     "STEP_STARTED": "step",
     "GATE_OPENED": "gate",
+    "MESSAGE_AWAITED": "receive",
     "TIMER_SET": "timer",
     "SCOPE_OPENED": "scope",
     "DECISION_RECORDED": "decision",
@@ -34,7 +35,7 @@ _KINDS: Final[Mapping[str, CallKind]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallView:
-    """One syscall of the flow: a step, a gate, a timer, a scope of branches, a decision, a stream, an event emitted.
+    """One syscall of the flow: a step, gate, receive, timer, scope of branches, decision, stream, an event emitted.
 
     *id* is its identity, *scope* that of the scope it stands in and *branch* which branch of it; *start* and *end* are
     sequences, *asked_at* and *ended_at* their times (ms since the epoch). *asked* and *outcome* are the payloads as they
@@ -71,12 +72,24 @@ class CallView:
         return self.outcome.get("failure")
 
 
+class LateOutcome(NamedTuple):
+    """What came of a decision, learned later: *decision* is its id and *start* its sequence, *value* as on the log."""
+
+    decision: str
+    start: int
+    value: Any
+    note: str | None
+    at: int
+    by: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionView:
     """Where an execution stands after event number *sequence* of *last*. Values are as they stand on the log.
 
     *calls* are its syscalls in the order asked, each scope followed by what stands in it; *gates* what waits for a
-    person. *digest* names the state, *chain* the log so far. Times are ms since the epoch.
+    person, *receives* what waits for a message, *held* the topics that are held back, *outcomes* what was learned of
+    decisions later. *digest* names the state, *chain* the log so far. Times are ms since the epoch.
     """
 
     id: str
@@ -99,6 +112,9 @@ class ExecutionView:
     cause: str | None
     difference: Mapping[str, Any] | None
     gates: tuple[OpenGate, ...]
+    receives: tuple[AwaitedMessage, ...]
+    held: tuple[str, ...]
+    outcomes: tuple[LateOutcome, ...]
     calls: tuple[CallView, ...]
     digest: str
     chain: str
@@ -134,10 +150,19 @@ def execution_view(state: ExecutionState, events: Sequence[Event]) -> ExecutionV
         cause=starts.get(facts.cause) if facts.cause is not None else None,
         difference=facts.difference,
         gates=tuple(open_gates(state)),
+        receives=tuple(awaited_messages(state)),
+        held=tuple(sorted(facts.held)),
+        outcomes=tuple(_late(event, starts) for event in facts.outcomes),
         calls=calls,
         digest=state_digest(state),
         chain=log_chain(events[: state.length]),
     )
+
+
+def _late(event: Event, ids: Mapping[int, str]) -> LateOutcome:
+    fact = event.payload
+    decision, by = ids.get(fact.start, f"event {fact.start}"), event.metadata.get("principal")
+    return LateOutcome(decision, fact.start, fact.value, fact.note, event.at, by)
 
 
 def _calls(state: ExecutionState, events: Iterable[Event]) -> tuple[CallView, ...]:
@@ -205,7 +230,7 @@ def _status(state: ExecutionState, start: Event, outcome: Event | None) -> CallS
 
 
 def _settled_status(outcome: Event) -> CallStatus:
-    if outcome.type == "GATE_TIMED_OUT":
+    if outcome.type in ("GATE_TIMED_OUT", "MESSAGE_TIMED_OUT"):
         return "timed_out"
     failed = outcome.type == "STEP_FAILED" or getattr(outcome.payload, "failure", None) is not None
     return "failed" if failed else "done"

@@ -106,7 +106,20 @@ def _attempts_json(attempts: Attempts) -> JsonObject:
 def _changed(record: RunFacts | Attempts) -> JsonObject:
     """Return the fields of *record* that are not as they begin."""
     begin = record._field_defaults
-    return {name: value for name, value in record._asdict().items() if value != begin[name]}
+    return {name: _as_json(value) for name, value in record._asdict().items() if value != begin[name]}
+
+
+def _as_json(value: Any) -> Any:
+    """Return a field of the state, which may hold events and sets, as JSON."""
+    match value:
+        case EventEnvelope():
+            return event_json(value)
+        case frozenset():
+            return sorted(value)
+        case tuple():
+            return [_as_json(each) for each in value]
+        case _:
+            return value
 
 
 def state_digest(state: ExecutionState) -> str:

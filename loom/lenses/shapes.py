@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from loom.core.json import JsonObject
-from loom.core.views import OpenGate
+from loom.core.views import AwaitedMessage, OpenGate
 from loom.lenses.execution import CallView, ExecutionView
+from loom.lenses.inbox import TopicView
 
 
 def execution_json(view: ExecutionView) -> JsonObject:
@@ -32,8 +33,12 @@ def execution_json(view: ExecutionView) -> JsonObject:
         "gates": [gate_json(gate) for gate in view.gates],
         "steps": [_step_json(call) for call in view.of_kind("step")],
         "answers": [_answer_json(call) for call in view.of_kind("gate") if call.end is not None],
+        "receives": [receive_json(wait) for wait in view.receives],
+        "messages": [_message_json(call) for call in view.of_kind("receive") if call.end is not None],
+        "held": list(view.held),
         "timers": [{**_call_json(call), "due_at": call.due_at} for call in view.of_kind("timer")],
         "decisions": [_decision_json(call) for call in view.of_kind("decision")],
+        "outcomes": [outcome._asdict() for outcome in view.outcomes],
         "scopes": [_scope_json(call) for call in view.of_kind("scope")],
         "streams": [
             {**_call_json(call), "chunks": call.outcome.get("chunks"), "failure": call.failure}
@@ -62,6 +67,17 @@ def gate_json(gate: OpenGate) -> JsonObject:
         "reason": gate.reason,
         "start": gate.start,
     }
+
+
+def receive_json(wait: AwaitedMessage) -> JsonObject:
+    """Return one receive that waits for a message."""
+    return wait._asdict()
+
+
+def topic_json(topic: TopicView) -> JsonObject:
+    """Return one topic of an inbox with its unread messages."""
+    unread = [{name: value for name, value in m._asdict().items() if name != "topic"} for m in topic.unread]
+    return {**topic._asdict(), "unread": unread}
 
 
 def _call_json(call: CallView) -> JsonObject:
@@ -95,6 +111,17 @@ def _answer_json(call: CallView) -> JsonObject:
         "label": call.asked["label"],
         "shown": call.asked.get("shown"),
         "answer": call.outcome.get("answer"),
+        "by": call.by,
+    }
+
+
+def _message_json(call: CallView) -> JsonObject:
+    return {
+        **_call_json(call),
+        "topic": call.asked["topic"],
+        "message": call.outcome.get("message"),
+        "number": call.outcome.get("number"),
+        "sent_at": call.outcome.get("sent_at"),
         "by": call.by,
     }
 

@@ -11,6 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loom.core.ids import ExecutionId, Incarnation
+    from loom.spi.admission_store import (
+        ADMISSION_STORE_SPI_VERSION,
+        Admission,
+        AdmissionStore,
+        Pace,
+        Quiet,
+        Slots,
+        Stage,
+        Terms,
+    )
     from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, Action, ExecutionAuthorizer
     from loom.spi.clock import (
         CLOCK_SPI_VERSION,
@@ -64,6 +74,7 @@ if TYPE_CHECKING:
     from loom.spi.scheduler import SCHEDULER_SPI_VERSION, Job, Scheduler
 
 __all__ = [
+    "ADMISSION_STORE_SPI_VERSION",
     "AUTHORIZER_SPI_VERSION",
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
@@ -72,6 +83,8 @@ __all__ = [
     "SCHEDULER_SPI_VERSION",
     "SCHEDULE_STORE_SPI_VERSION",
     "Action",
+    "Admission",
+    "AdmissionStore",
     "Append",
     "AppendResult",
     "Appended",
@@ -99,6 +112,8 @@ __all__ = [
     "LeaseStore",
     "Leased",
     "MemoryStorage",
+    "Pace",
+    "Quiet",
     "ReadPage",
     "Request",
     "RequestKind",
@@ -111,6 +126,8 @@ __all__ = [
     "SeededEntropy",
     "Send",
     "SkipReason",
+    "Slots",
+    "Stage",
     "Storage",
     "StoreCorrupt",
     "StoreError",
@@ -120,6 +137,7 @@ __all__ = [
     "SystemClock",
     "SystemEntropy",
     "SystemHost",
+    "Terms",
     "VirtualClock",
     "VirtualHost",
     "Wakes",
@@ -127,6 +145,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ADMISSION_STORE_SPI_VERSION": "loom.spi.admission_store",
+    "Admission": "loom.spi.admission_store",
+    "AdmissionStore": "loom.spi.admission_store",
+    "Pace": "loom.spi.admission_store",
+    "Quiet": "loom.spi.admission_store",
+    "Slots": "loom.spi.admission_store",
+    "Stage": "loom.spi.admission_store",
+    "Terms": "loom.spi.admission_store",
     "AUTHORIZER_SPI_VERSION": "loom.spi.authorizer",
     "CLOCK_SPI_VERSION": "loom.spi.clock",
     "EVENT_STORE_SPI_VERSION": "loom.spi.event_store",

@@ -8,7 +8,9 @@ from loom.core.ids import ExecutionId
 
 AUTHORIZER_SPI_VERSION: Final = "1.0.0"
 
-Action: TypeAlias = Literal["send", "answer", "resolve", "retry", "cancel", "hold", "release", "attach"]
+Action: TypeAlias = Literal[
+    "send", "answer", "resolve", "retry", "cancel", "pause", "unpause", "hold", "release", "attach"
+]
 """What somebody wants to do: `answer` is a resume with an answer, the others are verbs of the runtime."""
 
 

@@ -24,18 +24,21 @@ from loom.spi.event_store import (
     Send,
 )
 from loom.spi.feed import Wakes, follow
+from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Log, Logs, Transaction, written_to
 from loom.spi.schedule_memory import MemorySchedules
 
 
-class MemoryStorage(MemorySchedules):
-    """A `Storage` that forgets everything with the object; it is a `ScheduleStore`, too. Closing it keeps what it holds.
+class MemoryStorage(MemorySchedules, MemoryLines):
+    """A `Storage` that forgets everything with the object; it is a `ScheduleStore` and an `AdmissionStore`, too.
 
+    Closing it keeps what it holds.
     *clock* is the one by which leases and calls are judged.
     """
 
     def __init__(self, *, clock: Clock | None = None) -> None:
-        super().__init__()
+        MemorySchedules.__init__(self)
+        MemoryLines.__init__(self)
         self._kept = Logs(clock or SystemClock())
         self._logs = self._kept.by_id
         self._wakes = Wakes()

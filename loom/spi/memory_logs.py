@@ -89,6 +89,10 @@ class Logs:
         """Return the number of the last link of a chain, 0 when it has none."""
         return self._tips[chain].index.link if chain in self._tips else 0
 
+    def tip(self, chain: str) -> Log | None:
+        """Return the log of the last link of a chain."""
+        return self._tips.get(chain)
+
     def life(self, execution_id: ExecutionId, incarnation: Incarnation) -> Log | None:
         log = self.by_id.get(execution_id)
         return log if log and log.incarnation == incarnation else None

@@ -14,6 +14,7 @@ from loom.kernel.context import KERNEL_ABI
 from loom.kernel.fold import EVENT_SCHEMA_VERSION
 from loom.plugins.sqlite import store_location, wal_safety
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
+from loom.spi.admission_store import ADMISSION_STORE_SPI_VERSION
 from loom.spi.errors import StoreNotFound
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
 from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
@@ -72,6 +73,7 @@ def contracts() -> Report:
         "kernel_abi": KERNEL_ABI,
         "event_schema": EVENT_SCHEMA_VERSION,
         "event_store_spi": EVENT_STORE_SPI_VERSION,
+        "admission_store_spi": ADMISSION_STORE_SPI_VERSION,
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
         "sqlite_schema": SCHEMA_VERSION,
     }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 import typer
 
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import fold_at
+from loom.lenses.inbox import UnreadMessage
 from loom.lenses.shapes import execution_json
+from loom.spi.event_store import Storage
 from loom_cli.calls import call_json, call_meant
 from loom_cli.cli import Cli
 from loom_cli.drawing import draw_call, draw_execution
@@ -17,7 +20,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.hints import Hints
 from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
-from loom_cli.reading import whole_log
+from loom_cli.reading import Event, unread_of, whole_log
 
 app = command_app()
 
@@ -49,17 +52,26 @@ def show(
     Example: loom show refund-41 map/0/fetch
     """
     cli = Cli.of(ctx)
-    events = cli.run(whole_log(cli.reader(store), execution_id))
+    events, pending = cli.run(_log_and_lane(cli.reader(store), execution_id))
     if at is not None and at >= len(events):
         raise Usage(f"there is no event {at}", hint=f"--at {len(events) - 1} is the last one")
     view = execution_view(fold_at(events, at), events)
+    unread = (
+        dict(Counter(message.topic for message in pending)) if at is None else None
+    )  # what was unread then is not kept
     meant = call_meant(view, call) if call is not None else None
     if meant is not None and as_json:
         cli.screen.json(call_json(view, meant))
     elif meant is not None:
         draw_call(cli.screen, view, meant)
     elif as_json:
-        cli.screen.json(execution_json(view))
+        cli.screen.json({**execution_json(view), "unread": unread})
     else:
-        draw_execution(cli.screen, view, Hints(view.id, store=store), now_ms=cli.now_ms(), every=every)
+        hints = Hints(view.id, store=store)
+        draw_execution(cli.screen, view, hints, now_ms=cli.now_ms(), every=every, unread=unread or {})
     return ExitCode.DONE
+
+
+async def _log_and_lane(storage: Storage, text: str) -> tuple[list[Event], list[UnreadMessage]]:
+    events = await whole_log(storage, text)
+    return events, await unread_of(storage, events[0].execution_id)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loom.core.failures import FAILURE_BYTES_MAX
-from loom.driving.runtime import LINGER_S
+from loom.driving.driver import LINGER_S
 from loom.kernel.fold import EVENTS
 from loom.kernel.journal import IDLE_S, QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX
 from loom.spi.threads import THREADS_MAX

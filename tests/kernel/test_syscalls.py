@@ -195,13 +195,13 @@ async def test_a_time_without_its_zone_is_refused() -> None:
 
 async def test_a_drive_that_waits_in_place_does_nothing_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[None] = []
-    look = Drive._idle
+    look = Drive.idle
 
     async def counted(drive: Drive) -> bool:
         looks.append(None)
         return await look(drive)
 
-    monkeypatch.setattr(Drive, "_idle", counted)
+    monkeypatch.setattr(Drive, "idle", counted)
 
     @loom.flow
     async def flow(ctx: loom.Context) -> None:

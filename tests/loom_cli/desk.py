@@ -227,8 +227,35 @@ async def changing(ctx: loom.Context) -> str:
     return await ctx.suspend(label, expects=str)
 
 
+@loom.flow
+async def mail(ctx: loom.Context) -> list:
+    return [await ctx.receive("news", expects=str), await ctx.receive("news", expects=str)]
+
+
+@loom.flow
+async def mail_and_gate(ctx: loom.Context) -> list:
+    async def news(ctx):
+        return await ctx.receive("news", timeout=timedelta(days=3))
+
+    async def sign(ctx):
+        return await ctx.suspend("sign", expects=bool)
+
+    return list(await ctx.parallel(news, sign))
+
+
+@loom.flow
+async def choosing(ctx: loom.Context) -> str:
+    return await ctx.decide("pick", lambda options: options[0], ["a", "b"])
+
+
+class NoEve:
+    async def authorize(self, principal, action, execution_id, flow):
+        return "eve may do nothing" if principal == "eve" else None
+
+
 app = loom.define_config(
-    flows=[refund, hello, echo, nap, failing, holding, executing, once, stubborn, swallowing, doubtful, parent, plug, two, changing],
+    flows=[refund, hello, echo, nap, failing, holding, executing, once, stubborn, swallowing, doubtful, parent, plug, two, changing, mail, mail_and_gate, choosing],
+    authorizer=NoEve(),
     storage=loom.sqlite_storage(),
     grace_s=float(os.environ.get("GRACE_S", "10")),
 )

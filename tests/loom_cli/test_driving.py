@@ -65,6 +65,7 @@ def test_json_is_one_object_and_prints_of_the_author_stay_out_of_it(desk: Path) 
         "result": "hello world",
         "failure": None,
         "gates": [],
+        "receives": [],
         "wake_at": None,
         "difference": None,
         "length": 2,

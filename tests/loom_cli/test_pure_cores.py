@@ -19,22 +19,25 @@ from loom.core.outcome import outcome_of
 from loom.core.views import open_gates
 from loom.devtools.codegen import generate, scan
 from loom.devtools.projects import new_project
-from loom.driving.addressing import doubt_meant, gate_meant
+from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.kernel.retrying import retried
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import event_json, fold_at
+from loom.lenses.inbox import inbox_view
 from loom.lenses.shapes import gate_json
-from loom.spi import ExecutionRow
+from loom.spi import ExecutionRow, Request
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
 from loom_cli.commands.ps import row_json
 from loom_cli.files import template_files
+from loom_cli.hints import Hints
 from loom_cli.outcomes import outcome_json
+from loom_cli.sending import kept_words
 from tests.golden import logs
 from tests.golden.make import INDEX
 from tests.loom_cli.projects import loom
 
-LOGS: Final = {name: logs.read(name).events for name in ("hello", "fails", "waiting", "doubts")}
+LOGS: Final = {name: logs.read(name).events for name in ("hello", "fails", "waiting", "doubts", "records")}
 TEMPLATES: Final = template_files("app")
 FLOW: Final = b"import loom\n\n@loom.flow\nasync def hello(ctx: loom.Context) -> None: ...\n"
 
@@ -84,6 +87,24 @@ CORES: Final[dict[str, Core]] = {
         lambda: doubt_meant(fold_at(LOGS["doubts"], 3), "wire#ada"),
         lambda gate: gate.in_doubt,
         "resolve r1 --as retry",
+    ),
+    "send": Core(
+        kept_words,
+        lambda: kept_words(fold_at(LOGS["waiting"]), "news", Hints("r1")),
+        lambda words: words == ("keeps it: nothing waits for news now", ""),
+        "send r1 news",
+    ),
+    "inbox": Core(
+        inbox_view,
+        lambda: inbox_view(fold_at(LOGS["waiting"]), [Request(1, "message", "", 5, b'{"topic":"news","message":1}')]),
+        lambda topics: [(topic.topic, len(topic.unread)) for topic in topics] == [("news", 1)],
+        "inbox r1",
+    ),
+    "outcome": Core(
+        decision_meant,
+        lambda: decision_meant(fold_at(LOGS["records"]), "way#1"),
+        lambda start: start == 2,
+        "outcome add r1 --decision way --value 1",
     ),
     "ps": Core(
         row_json,

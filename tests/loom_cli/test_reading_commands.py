@@ -381,6 +381,7 @@ def test_doctor_prints_the_versions_of_the_contracts(run: Run) -> None:
     from loom.kernel.context import KERNEL_ABI
     from loom.kernel.fold import EVENT_SCHEMA_VERSION
     from loom.plugins.sqlite.schema import SCHEMA_VERSION
+    from loom.spi.admission_store import ADMISSION_STORE_SPI_VERSION
     from loom.spi.event_store import EVENT_STORE_SPI_VERSION
     from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
 
@@ -388,6 +389,7 @@ def test_doctor_prints_the_versions_of_the_contracts(run: Run) -> None:
         "kernel_abi": KERNEL_ABI,
         "event_schema": EVENT_SCHEMA_VERSION,
         "event_store_spi": EVENT_STORE_SPI_VERSION,
+        "admission_store_spi": ADMISSION_STORE_SPI_VERSION,
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
         "sqlite_schema": SCHEMA_VERSION,
     }

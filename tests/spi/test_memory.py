@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from loom.devtools.conformance.admission_store import AdmissionStoreConformance, LinedStorage
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.storage import StorageConformance
@@ -29,6 +30,17 @@ class TestMemorySchedules(ScheduleStoreConformance):
     @pytest.fixture
     def store(self) -> ScheduleStore:
         return MemoryStorage()
+
+
+@pytest.mark.proves("BEY-15")
+class TestMemoryLines(AdmissionStoreConformance):
+    @pytest.fixture
+    def clock(self) -> VirtualClock:
+        return VirtualClock()
+
+    @pytest.fixture
+    def store(self, clock: VirtualClock) -> LinedStorage:
+        return MemoryStorage(clock=clock)
 
 
 def test_a_store_made_outside_a_loop_serves_one_loop_after_the_other() -> None:

@@ -11,6 +11,14 @@ import loom
 from loom import spi
 
 GOLDEN = [
+    "ADMISSION_STORE_SPI_VERSION",
+    "Admission",
+    "AdmissionStore",
+    "Pace",
+    "Quiet",
+    "Slots",
+    "Stage",
+    "Terms",
     "AUTHORIZER_SPI_VERSION",
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",

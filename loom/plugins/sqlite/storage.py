@@ -20,6 +20,7 @@ from loom.plugins.sqlite import reading
 from loom.plugins.sqlite.connection import SqliteSettings, refuse_write
 from loom.plugins.sqlite.deciding import Insert, Inserted, with_following
 from loom.plugins.sqlite.leasing import SqliteLeases
+from loom.plugins.sqlite.lines import SqliteLines
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
 from loom.plugins.sqlite.schedules import SqliteSchedules
 from loom.plugins.sqlite.session import Session
@@ -42,8 +43,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteStorage(SqliteLeases, SqliteSchedules):
-    """A `Storage` in one SQLite file, in WAL mode and synced at every commit; it is a `ScheduleStore`, too.
+class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines):
+    """A `Storage` in one SQLite file, in WAL mode and synced at every commit; a `ScheduleStore` and an `AdmissionStore`, too.
 
     The file and its directory are made by the first write, with the permissions that the umask gives; with
     *readonly* nothing is made or changed, and a missing file is `StoreNotFound`. Another process's lock is

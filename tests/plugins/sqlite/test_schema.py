@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, Appended, EventRecord, ExecutionQuery, ExecutionRow, IndexRow
 
 PRESENT = schema.SCHEMA_VERSION
+LEASES = 3
+"""The version since which the store knows who holds a run."""
 STEPS = 10_000
 STEP_BYTES_MAX = 280
 OLD_ROW = """
@@ -76,17 +79,41 @@ async def test_a_reader_does_not_upgrade(tmp_path: Path, upgrade: Path) -> None:
     await store.close()
 
 
+@pytest.fixture
+def make_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Awaitable[Path]]:
+    async def make(version: int) -> Path:
+        path, earlier = tmp_path / "loom.db", schema.migrations()[:version]
+        with monkeypatch.context() as past:
+            past.setattr(schema, "SCHEMA_VERSION", version)
+            past.setattr(schema, "migrations", lambda: earlier)
+            store = SqliteStorage(path)
+            await store.open()
+            await store.close()
+        return path
+
+    return make
+
+
 @pytest.mark.parametrize("version", range(1, PRESENT))
-async def test_a_store_of_an_earlier_version_is_brought_to_the_present_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+async def test_a_store_of_an_earlier_version_has_all_that_the_present_one_has(
+    make_old: Callable[[int], Awaitable[Path]], version: int
 ) -> None:
-    path, earlier = tmp_path / "loom.db", schema.migrations()[:version]
-    with monkeypatch.context() as past:
-        past.setattr(schema, "SCHEMA_VERSION", version)
-        past.setattr(schema, "migrations", lambda: earlier)
-        store = SqliteStorage(path)
-        await store.open()
-        await store.close()
+    path = await make_old(version)
+
+    store = SqliteStorage(path)
+
+    assert await store.schedule_cursor("daily") is None
+    assert list(await store.claim("mine", lease_ms=1, limit=9)) == []
+    assert list(await store.sweep_lines()) == []
+    assert _rows(path, "PRAGMA user_version") == [(PRESENT,)]
+    await store.close()
+
+
+@pytest.mark.parametrize("version", range(1, LEASES))
+async def test_a_store_of_an_earlier_version_is_brought_to_the_present_one(
+    make_old: Callable[[int], Awaitable[Path]], version: int
+) -> None:
+    path = await make_old(version)
     for run, status in enumerate(("running", "suspended", "completed"), start=1):
         _execute(path, OLD_ROW, run, status, status, 1_000 + run, 5 if status == "suspended" else None)
         _execute(path, OLD_EVENT, run, status.encode())
@@ -96,7 +123,6 @@ async def test_a_store_of_an_earlier_version_is_brought_to_the_present_one(
     rows = {row.execution_id: row for row in await store.find(ExecutionQuery(tips=True))}
 
     assert _rows(path, "PRAGMA user_version") == [(PRESENT,)]
-    assert await store.schedule_cursor("daily") is None
     for run, status in enumerate(("running", "suspended", "completed"), start=1):
         name = ExecutionId(status)
         index = IndexRow(

@@ -1,0 +1,217 @@
+"""Having an execution end, or rest, from outside: it is cancelled, paused, and let go on.
+
+What somebody drives is asked to by a durable request, which the driver journals; what is parked is driven through its
+clean-up now, or has the fact appended, on the condition that its log is as it was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from datetime import timedelta
+from typing import Any, Final
+
+from loom.core import facts as f
+from loom.core.errors import ExecutionTerminated, InvalidDeclaration
+from loom.core.ids import ExecutionId, execution_id, label
+from loom.core.outcome import Outcome
+from loom.core.state import ExecutionState
+from loom.driving.annotating import Load
+from loom.driving.authorizing import Authorization
+from loom.driving.driver import LINGER_S, Ask, Driver
+from loom.driving.errors import ExecutionNotPaused
+from loom.driving.messages import GoOn
+from loom.kernel.cancelling import GRACE_MS
+from loom.kernel.errors import ExecutionNotFound, SequenceConflict
+from loom.spi.event_store import LaneClosed
+
+GRACE_S: Final = GRACE_MS / 1000
+_GRACE_MAX_S: Final = 1e10
+
+
+def cancel_ask(reason: str | None, principal: str | None, grace_s: float, *, link: int = 1) -> Ask:
+    """Return the request to cancel a run, checked before anything is written; one counts a link of its chain.
+
+    Raises:
+        InvalidId, InvalidDeclaration: the principal or the grace cannot be used.
+    """
+    if not grace_s >= 0:
+        raise InvalidDeclaration(f"grace_s={grace_s}: a number of seconds, zero or more")
+    by = label("principal", principal) if principal else None
+    grace_ms = round(min(grace_s, _GRACE_MAX_S) * 1000)
+    body = {"cause": "request", "reason": reason, "grace_ms": grace_ms, "principal": by}
+    return Ask("cancel", f"cancel:{link}", body, "the cancellation")
+
+
+def due_at(deadline: timedelta | None, now_ms: int) -> int | None:
+    """Return when a run that starts now is to be cancelled, ms since the epoch.
+
+    Raises:
+        InvalidDeclaration: the deadline is no time after the start.
+    """
+    if deadline is None:
+        return None
+    if deadline <= timedelta(0):
+        raise InvalidDeclaration(f"deadline={deadline}: a time after the start")
+    return now_ms + round(deadline.total_seconds() * 1000)
+
+
+class Stopping:
+    """Stops runs, and has them driven as far as that takes."""
+
+    def __init__(self, driver: Driver, load: Load) -> None:
+        self._driver, self._load = driver, load
+
+    async def cancel(self, id: str, ask: Ask, go_on: GoOn) -> Outcome[Any]:
+        """Ask for the run to be cancelled, durably, and *go_on* with it unless somebody drives it.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated: nothing was written.
+        """
+        run_id = execution_id(id)
+        await self._ask(run_id, ask)
+        return await self._driven(run_id, go_on)
+
+    async def pause(self, id: str, reason: str | None, principal: str | None) -> Outcome[Any]:
+        """Keep the run from going on: at once where it is parked, else once its driver has stopped.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated: nothing was written.
+        """
+        run_id = execution_id(id)
+        while True:
+            state, _ = await self._open(run_id)
+            if state.status == "paused":
+                return self._driver.outcome(state, None)
+            if await self._driver.is_driven(run_id):
+                await self._ask(run_id, Ask("pause", "", {"reason": reason, "principal": principal}, "the pause"))
+                return Outcome(execution_id=run_id, status="accepted", length=state.length)
+            paused = await self._append(run_id, "EXECUTION_PAUSED", f.ExecutionPaused(reason), principal)
+            if paused is not None:
+                return self._driver.outcome(paused, None)
+
+    async def unpause(self, id: str, principal: str | None, go_on: GoOn) -> Outcome[Any]:
+        """Let a paused run go on, and *go_on* with it.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated, ExecutionNotPaused: nothing was written.
+        """
+        run_id = execution_id(id)
+        while True:
+            state, _ = await self._open(run_id)
+            if state.status != "paused":
+                raise ExecutionNotPaused(execution_id=run_id, status=state.status)
+            if await self._append(run_id, "EXECUTION_UNPAUSED", f.ExecutionUnpaused(), principal) is not None:
+                return await go_on(run_id)
+
+    async def end(self, id: str, reason: str | None, principal: str | None) -> Outcome[Any]:
+        """End the run as cancelled by the record alone; who drives it loses it.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated: nothing was written.
+        """
+        run_id, fact = execution_id(id), f.ExecutionCancelled("force", reason)
+        while True:
+            await self._open(run_id)
+            ended = await self._append(run_id, "EXECUTION_CANCELLED", fact, principal)
+            if ended is not None:
+                return self._driver.outcome(ended, None)
+
+    async def _open(self, run_id: ExecutionId) -> tuple[ExecutionState, Any]:
+        state, incarnation = await self._load(run_id)
+        if state.is_terminal:
+            raise ExecutionTerminated(execution_id=run_id, status=state.status)
+        return state, incarnation
+
+    async def _append(self, run_id: ExecutionId, type_: str, fact: Any, principal: str | None) -> ExecutionState | None:
+        """Append one fact to the run as it is now; None when it has moved on meanwhile."""
+        async with self._driver.place(run_id):
+            journal = self._driver.journal(*await self._open(run_id))
+            journal.commit(type_, fact, {"principal": principal} if principal else {})
+            try:
+                await journal.barrier()
+            except SequenceConflict:
+                await asyncio.sleep(0)
+                return None
+        return journal.state
+
+    async def _ask(self, run_id: ExecutionId, ask: Ask) -> None:
+        store = self._driver.around.storage
+        row = await store.row(run_id)
+        taken = None if row is None else await self._driver.insert(run_id, row.incarnation, ask)
+        if taken is None:
+            raise ExecutionNotFound(execution_id=run_id, store=store.url)
+        if isinstance(taken, LaneClosed):
+            raise ExecutionTerminated(execution_id=run_id, status=taken.status)
+
+    async def _driven(self, run_id: ExecutionId, go_on: GoOn) -> Outcome[Any]:
+        if await self._driver.is_driven(run_id):
+            return Outcome(execution_id=run_id, status="accepted")
+        try:
+            return await go_on(run_id)
+        except (SequenceConflict, ExecutionTerminated):  # somebody else took it up, and has read the lane
+            return Outcome(execution_id=run_id, status="accepted")
+
+
+class StoppingVerbs(ABC):
+    """The verbs of a runtime that stop executions."""
+
+    _authorization: Authorization
+    _stopping: Stopping
+
+    @abstractmethod
+    def _going_on(self, principal: str | None, linger_s: float) -> GoOn: ...
+
+    async def cancel(
+        self,
+        execution_id: str,
+        *,
+        reason: str | None = None,
+        principal: str | None = None,
+        grace_s: float = GRACE_S,
+        force: bool = False,
+        linger_s: float = LINGER_S,
+    ) -> Outcome[Any]:
+        """Have an execution end as cancelled, whatever it is doing, after it has cleaned up for *grace_s* seconds at most.
+
+        Its flow gets `loom.Cancelled` where it stands. A run that waits is driven through its clean-up now, one that
+        somebody drives ends soon ("accepted"). With *force* it is ended by the record alone, and none of its code runs.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated, InvalidDeclaration: nothing was written.
+            Denied: only the refusal was written.
+            ReplayDivergence: its code does not fit its log; the request stands, and *force* would end it.
+        """
+        ask, go_on = cancel_ask(reason, principal, grace_s), self._going_on(principal, linger_s)
+        await self._authorization.ask("cancel", execution_id, principal)
+        if force:
+            return await self._stopping.end(execution_id, reason, principal)
+        return await self._stopping.cancel(execution_id, ask, go_on)
+
+    async def pause(
+        self, execution_id: str, *, reason: str | None = None, principal: str | None = None
+    ) -> Outcome[Any]:
+        """Keep an execution from going on until it is unpaused; what others ask of it waits.
+
+        One that somebody drives is paused once its steps in flight have ended, within the grace ("accepted").
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated: nothing was written.
+            Denied: only the refusal was written.
+        """
+        await self._authorization.ask("pause", execution_id, principal)
+        return await self._stopping.pause(execution_id, reason, principal)
+
+    async def unpause(
+        self, execution_id: str, *, principal: str | None = None, linger_s: float = LINGER_S
+    ) -> Outcome[Any]:
+        """Let a paused execution go on, and drive it.
+
+        Raises:
+            ExecutionNotFound, ExecutionTerminated, ExecutionNotPaused: nothing was written.
+            Denied: only the refusal was written.
+            As `resume`.
+        """
+        go_on = self._going_on(principal, linger_s)
+        await self._authorization.ask("unpause", execution_id, principal)
+        return await self._stopping.unpause(execution_id, principal, go_on)
