@@ -22,7 +22,7 @@ from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import UNTRIED, ExecutionState
 from loom.core.step import Step
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import DriveInterrupted, ExecutionAlreadyExists, ReplayDivergence, SequenceConflict
+from loom.kernel.errors import DriveInterrupted, ExecutionAlreadyExists, ReplayDivergence
 from loom.spi.memory import MemoryStorage
 from loom_cli.app_location import store_file
 from loom_cli.cli import Cli
@@ -40,7 +40,7 @@ Verb = Callable[[WorkflowRuntime], Awaitable[Outcome[Any]]]
 
 
 class End(NamedTuple):
-    """How a drive ended: *status* where it is not that of an outcome (`diverged`, `interrupted`, `accepted`)."""
+    """How a drive ended: *status* where it is not that of an outcome (`diverged`, `interrupted`)."""
 
     state: ExecutionState
     outcome: Outcome[Any] | None = None
@@ -56,7 +56,7 @@ class Driving:
     ) -> None:
         self._cli, self._app, self._quiet, self._as_json = cli, app, quiet, as_json
         self._options = options
-        self._id, self._answers = "", False
+        self._id = ""
         self._kept = _kept_elsewhere(cli, app, options.get("store"))
         self._end: End | None = None
         self._watcher: Watcher = Silent(cli.screen, progress_of(()))
@@ -73,9 +73,9 @@ class Driving:
             self._watcher.say(f"{told}; give them --store, or set [tool.loom] store in pyproject.toml", "yellow")
         return self._drive(verb, progress_of((), attempts_max=attempts_max(self._app)))
 
-    def go_on(self, execution_id: str, past: Sequence[Event], verb: Verb, *, answers: bool = False) -> ExitCode:
-        """Drive *execution_id* on, whose log so far is *past*; with *answers* the verb first inserts a request."""
-        self._id, self._answers = execution_id, answers
+    def go_on(self, execution_id: str, past: Sequence[Event], verb: Verb) -> ExitCode:
+        """Drive *execution_id* on, whose log so far is *past*."""
+        self._id = execution_id
         return self._drive(verb, progress_of(past, attempts_max=attempts_max(self._app)))
 
     def started(self, execution_id: str) -> None:
@@ -122,10 +122,6 @@ class Driving:
             return End(await self._state(), outcome)
         except ReplayDivergence as divergence:
             return End(await self._state(), status="diverged", difference=divergence.as_json())
-        except SequenceConflict:
-            if not self._answers:
-                raise
-            return End(await self._state(), status="accepted")  # the lane has it, and the other driver reads the lane
         except ExecutionAlreadyExists as taken:
             has_it, hints = await self._app.runtime.load_state(taken.execution_id), self.hints(taken.execution_id)
             taken.hint = f"Choose another --id; {hints.going_on(has_it)}."
@@ -202,8 +198,6 @@ class Driving:
             teller.outcome(end.state, end.outcome)
         elif end.status == "diverged":
             teller.diverged(end.difference or {})
-        elif end.status == "accepted":
-            teller.accepted()
         else:
             flights = in_flight(self._watcher.progress)
             teller.interrupted([start.payload.id for start in flights if start.payload.once])

@@ -11,6 +11,7 @@ from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.core.views import AwaitedMessage, OpenGate, awaited_messages, open_gates
 from loom.lenses.shapes import gate_json, receive_json
+from loom_cli.drivers import driver_words
 from loom_cli.failure_lines import Cause, failure_lines
 from loom_cli.hints import Hints
 from loom_cli.readable import readable
@@ -36,7 +37,7 @@ def outcome_json(
     status: str | None = None,
     difference: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the shape of docs/reference/json.md; *status* stands in for that of the log (`interrupted`, `accepted`)."""
+    """Return the shape of docs/reference/json.md; *status* stands in for that of the log (`interrupted`)."""
     facts = state.facts
     differs = difference or facts.difference
     return {
@@ -50,6 +51,7 @@ def outcome_json(
         "wake_at": facts.wake_at,
         "difference": dict(differs) if differs is not None else None,
         "length": state.length,
+        "driver": outcome.driver or None if outcome is not None else None,
     }
 
 
@@ -83,7 +85,7 @@ class Teller:
             case "failed":
                 self._failed(state)
             case "accepted":
-                self.accepted()
+                self.accepted(outcome.driver)
             case "diverged":
                 self.diverged(state.facts.difference or {})
             case _:
@@ -105,9 +107,15 @@ class Teller:
         elif value is not None:
             self._screen.json(value)
 
-    def accepted(self) -> None:
-        """Say that what was asked is durable, and that somebody else drives the run."""
-        self._head("running", "running", "has it: another process drives this run, and goes on with your answer")
+    def accepted(self, driver: str) -> None:
+        """Say that what was asked is durable, and that *driver* has the run, or, where it is empty, that it waits for one."""
+        if driver:
+            self._head(
+                "running", "running", f"is driven by {driver_words(driver)}, which goes on with what it was asked"
+            )
+        else:
+            self._head("waiting", "suspended", "is there, and waits for a worker")
+            self._command("drive what is there with:", "loom worker")
 
     def forgotten(self) -> None:
         """Say that a run that has not ended ends with this process."""

@@ -103,7 +103,7 @@ class Resuming:
         )
 
     def _answer(self, run_id: ExecutionId, past: Sequence[Event], answer: Any, gate: OpenGate) -> ExitCode:
-        return self._driving.go_on(run_id, past, self._verb(run_id, answer, gate), answers=True)
+        return self._driving.go_on(run_id, past, self._verb(run_id, answer, gate))
 
     # -- a person --------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class Sending:
         state = fold(past, empty_state(run_id))
         if not detach and is_parked_for(state, topic) and (topic in state.facts.held) is releases:
             driving = Driving(self.cli, self.app, quiet=self.quiet, as_json=self.as_json, options=self.options)
-            return driving.go_on(run_id, past, lambda runtime: verb(runtime, run_id, True), answers=True)
+            return driving.go_on(run_id, past, lambda runtime: verb(runtime, run_id, True))
         state, outcome = self.cli.run(self._carried_out(run_id, verb, drive=not detach))
         self._tell(state, outcome, topic)
         return exit_code_of_status(outcome.status)

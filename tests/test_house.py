@@ -26,6 +26,7 @@ IMPURE_KERNEL: Final = frozenset(
         "closing",
         "context",
         "delivery",
+        "dispatching",
         "drive",
         "reading",
         "effects",

@@ -20,6 +20,7 @@ from loom.kernel.effects import EffectRuntime
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import Storage
+from loom.spi.host import Host
 from loom.spi.memory import MemoryStorage
 
 
@@ -65,9 +66,11 @@ def define_config(
     manifest: Iterable[Mapping[str, Any]] | None = None,
     write_behind: bool = False,
     grace_s: float = 10.0,
+    lease_s: float = 15.0,
     clock: Clock | None = None,
     entropy: Entropy | None = None,
     authorizer: ExecutionAuthorizer | None = None,
+    host: Host | None = None,
     on_event: Callable[[EventEnvelope[Any]], None] | None = None,
     on_durable_event: Callable[[EventEnvelope[Any]], None] | None = None,
     on_stream: Callable[[str, str, Any], None] | None = None,
@@ -80,7 +83,8 @@ def define_config(
     end with the process. *resources* are factories of async context managers, opened once a process. *manifest* is the
     `MANIFEST` of a generated `loom_gen.py`: a flow in it that is not registered is told through *on_warn* (a Python
     warning unless given). *write_behind* trades the default's guarantee, that no effect acts on what a crash can take
-    back, for speed. *authorizer* says who may act on which run.
+    back, for speed. *authorizer* says who may act on which run. A process that drives a run holds it for *lease_s* seconds at a
+    time, longer than which no other waits for it should it be lost.
 
     Raises:
         DuplicateId: two declarations have one id; both places are told.
@@ -100,11 +104,14 @@ def define_config(
     held = Resources(resources or {})
     options: RuntimeOptions = {"effects": EffectRuntime(middleware), "resources": held.get}
     options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}
+    options |= {"lease_s": _positive("lease_s", lease_s)}
     options |= {"on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
     if clock is not None:
         options["clock"] = clock
     if entropy is not None:
         options["entropy"] = entropy
+    if host is not None:
+        options["host"] = host
     runtime = WorkflowRuntime(storage or MemoryStorage(), flows=registry.flows, tools=registry.tools, **options)
     return LoomApp(runtime=runtime, registry=registry, resources=held)
 
@@ -116,6 +123,12 @@ def manifest_warnings(manifest: Iterable[Mapping[str, Any]], registry: Registry)
         for entry in manifest
         if entry.get("kind") == "flow" and entry["id"] not in registry.flows
     ]
+
+
+def _positive(name: str, seconds: float) -> float:
+    if not 0 < seconds < float("inf"):
+        raise InvalidDeclaration(f"{name}={seconds}: a number of seconds above zero")
+    return seconds
 
 
 def _warn(line: str) -> None:

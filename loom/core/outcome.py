@@ -34,7 +34,7 @@ class Outcome(Generic[T]):
     *status* is `completed` (then *value* is what the flow returned), `failed` (*failure* says why), `suspended` or
     `in_doubt` (*gates* wait for a person, *wake_at* is when it goes on by itself, ms since the epoch), `cancelled` (*reason*
     is what was said of it, *failure* what its clean-up failed with), or `accepted`: what was asked is durable, and another
-    driver will journal it.
+    driver, which *driver* names unless none has the run yet, will journal it.
     """
 
     execution_id: ExecutionId
@@ -45,6 +45,7 @@ class Outcome(Generic[T]):
     wake_at: int | None = None
     length: int = 0
     reason: str | None = None
+    driver: str = ""
 
     @property
     def why(self) -> str:

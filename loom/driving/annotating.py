@@ -57,7 +57,7 @@ class Annotating:
             await asyncio.sleep(0)  # the run has moved on
 
     async def _append(self, state: ExecutionState, incarnation: Incarnation, note: Note, principal: str | None) -> bool:
-        journal = self._driver.journal(state, incarnation)
+        journal = self._driver.journal(state, incarnation, drives=False)
         journal.commit(_KINDS[type(note)][1], note, {"principal": principal} if principal else {})
         try:
             await journal.barrier()

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from loom import values
 from loom.core import facts as f
-from loom.core.envelope import EventEnvelope
+from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, label
@@ -24,13 +24,17 @@ from loom.core.missing import MISSING
 from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import ExecutionState, RunFacts
 from loom.core.step import Step
+from loom.driving.standing import Standing, standing
+from loom.driving.tenure import Hold, Tenure
+from loom.driving.writer import GroupWriter
 from loom.fingerprint import fingerprint, same
 from loom.kernel.context import Context
 from loom.kernel.drive import Drive, Setting
-from loom.kernel.errors import AlreadyAnswered, ReplayDivergence
-from loom.kernel.journal import Journal, Writer
+from loom.kernel.errors import AlreadyAnswered, DriveStopped, ReplayDivergence
+from loom.kernel.journal import Journal
 from loom.kernel.surroundings import Surroundings
-from loom.spi.event_store import LaneClosed, RequestKind, RequestTaken
+from loom.spi.clock import SystemClock
+from loom.spi.event_store import ExecutionRow, LaneClosed, RequestKind, RequestTaken
 
 Event = EventEnvelope[Any]
 
@@ -43,12 +47,23 @@ Offer = Callable[[Drive], Awaitable[None]]
 
 
 class Manner(NamedTuple):
-    """How one verb wants a run driven: for whom, lingering how long, with what request to make at the frontier."""
+    """How one verb wants a run driven: for whom, lingering how long, with what request to make at the frontier.
+
+    With *asks_only* it is replayed to make the request, and no further: somebody else drives it. With *is_attempt* a run that
+    this code cannot replay is left as it is, for a driver that can.
+    """
 
     principal: str | None
     linger_ms: int
     offer: Offer | None = None
     is_start: bool = False
+    asks_only: bool = False
+    is_attempt: bool = False
+
+    @property
+    def records_divergence(self) -> bool:
+        """Whether a run that diverges is parked as diverged: not by who only asks, or would leave it to other code."""
+        return not (self.asks_only or self.is_attempt)
 
 
 def manner(principal: str | None, linger_s: float, offer: Offer | None = None, *, is_start: bool = False) -> Manner:
@@ -61,6 +76,16 @@ def manner(principal: str | None, linger_s: float, offer: Offer | None = None, *
         raise InvalidDeclaration(f"linger_s={linger_s}: a number of seconds, zero or more")
     linger_ms = round(min(linger_s, EVER_S) * 1000)
     return Manner(label("principal", principal) if principal else None, linger_ms, offer, is_start)
+
+
+class Offered(DriveStopped):
+    """The request is in the lane, and whoever drives the run journals it."""
+
+    code = "offered"
+
+    def __init__(self, *, execution_id: str) -> None:
+        self.execution_id = execution_id
+        super().__init__(f"the request is made, and somebody else drives {execution_id}")
 
 
 class Ask(NamedTuple):
@@ -83,9 +108,16 @@ class Driver:
             self.listeners.append(surroundings.on_durable_event)
         self._places: WeakValueDictionary[ExecutionId, asyncio.Lock] = WeakValueDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._writer: tuple[asyncio.AbstractEventLoop, Writer] | None = None
+        self._writer: tuple[asyncio.AbstractEventLoop, GroupWriter] | None = None
         self._fingerprints: dict[str, str] = {}
         self._hints: dict[str, tuple[Any, Any]] = {}
+        self._tenure: Tenure | None = None
+
+    @property
+    def tenure(self) -> Tenure:
+        """What this process holds; `open` has to be called first."""
+        assert self._tenure is not None
+        return self._tenure
 
     def token(self, size: int) -> str:
         """Return fresh randomness of *size* bytes as text."""
@@ -106,17 +138,24 @@ class Driver:
             known = self._fingerprints[flow.id] = fingerprint(flow.fn, types=types)
         return known
 
-    def journal(self, state: ExecutionState, incarnation: Incarnation | None) -> Journal:
-        """Return the journal for driving the run that *state* is of."""
+    def journal(
+        self, state: ExecutionState, incarnation: Incarnation | None, *, drives: bool, left: Standing | None = None
+    ) -> Journal:
+        """Return the journal of the run that *state* is of: one that takes and keeps it, if it *drives*.
+
+        One that was *left* behind is taken over, by the first write.
+        """
         loop = asyncio.get_running_loop()
         if self._writer is None or self._writer[0] is not loop:
-            self._writer = (loop, Writer(self.around.storage))
+            self._writer = (loop, GroupWriter(self.around.storage))
         return Journal(
             state,
             writer=self._writer[1],
             clock=self.around.clock,
             token=self.token(9),
             incarnation=incarnation,
+            lease=self.tenure.lease if drives else None,
+            gone=None if left is None else left.driver if left.found == "gone" else "",
             on_event=self.around.on_event,
             listeners=tuple(self.listeners),
         )
@@ -137,36 +176,94 @@ class Driver:
                 hint = "Make a runtime, or an app, for each thread that has an event loop."
                 raise InvalidDeclaration("this runtime is in use by another event loop", hint=hint)
             self._loop, self.drives = loop, {}
+            self._tenure = Tenure(self.around.storage, self.around.host, self.around.lease_s)
             self._places = WeakValueDictionary()
+            await self.agree_on_time()
         return await self.around.resources() if self.around.resources is not None else {}
 
+    async def agree_on_time(self) -> None:
+        """Set our clock by that of the store, which judges what is due; a clock that the app was given is left alone."""
+        if type(self.around.clock) is SystemClock:
+            self.around.clock.set(await self.around.storage.now_ms())
+
+    async def take_over(
+        self, state: ExecutionState, incarnation: Incarnation, left: Standing, principal: str | None
+    ) -> Journal:
+        """Have it on disk that the driver which has *left* the run is relieved, and return the journal to drive it with.
+
+        Raises:
+            SequenceConflict: somebody else has taken it over, or the driver is at work after all.
+        """
+        assert left.found is not None
+        journal = self.journal(state, incarnation, drives=True, left=left)
+        fact = f.ExecutionTakenOver(token=state.facts.drives + 1, driver=left.driver, found=left.found)
+        journal.commit("EXECUTION_TAKEN_OVER", fact, {"principal": principal} if principal else NO_METADATA)
+        await journal.barrier()
+        return journal
+
     def take_up(
-        self, journal: Journal, flow: Flow[Any, Any], manner: Manner, resources: Mapping[str, Any]
+        self,
+        journal: Journal,
+        flow: Flow[Any, Any],
+        manner: Manner,
+        resources: Mapping[str, Any],
+        *,
+        hold: Hold | None = None,
     ) -> Awaitable[Outcome[Any]]:
         """Take the place of the driver of this run, at once, and return what drives it until it ends or parks.
 
         Raises, when awaited:
             DriveStopped, StoreError: the drive had to stop; a divergence is recorded and the run parked.
+            SequenceConflict: somebody else was first to drive it; `Fenced`: somebody else took it over.
         """
         run_id = journal.state.execution_id
-        drive = self.drives[run_id] = Drive(journal, self._setting(journal, flow, manner, resources))
+        hold = hold or self.tenure.hold(run_id)
+        setting = self._setting(journal, flow, manner, resources, hold=hold)
+        drive = self.drives[run_id] = Drive(journal, setting)
+        hold.driven_by(drive)
         context = Context(
             drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
         )
-        return self._carry_out(drive, flow, partial(self._body, flow, context, journal.state.facts))
+        body = partial(self._body, flow, context, journal.state.facts)
+        return self._carry_out(drive, hold, body, flow, records_divergence=manner.records_divergence)
 
-    async def _carry_out(self, drive: Drive, flow: Flow[Any, Any], body: Callable[[], Awaitable[Any]]) -> Outcome[Any]:
+    async def _carry_out(
+        self,
+        drive: Drive,
+        hold: Hold,
+        body: Callable[[], Awaitable[Any]],
+        flow: Flow[Any, Any],
+        *,
+        records_divergence: bool,
+    ) -> Outcome[Any]:
         try:
             state = await drive.run(body)
         except ReplayDivergence as divergence:
-            await self._park_diverged(drive.journal, divergence)
+            if records_divergence:
+                await self._park_diverged(drive.journal, divergence)
             raise
         finally:
             drive.live.set()
-            del self.drives[drive.state.execution_id]
+            try:
+                await hold.let_go()
+            finally:
+                del self.drives[drive.state.execution_id]
         return self.outcome(state, flow)
 
-    def _setting(self, journal: Journal, flow: Flow[Any, Any], manner: Manner, resources: Mapping[str, Any]) -> Setting:
+    def standing(self, status: str, row: ExecutionRow) -> Standing:
+        """Return who has the run that is *status* by its log, and *row* in the index."""
+        me, held = ("", {}) if self._tenure is None else (self._tenure.driver, self._tenure.holds)
+        return standing(status, row, me=me, holds=row.execution_id in held, is_gone=self.around.host.is_gone)
+
+    async def accepted(self, run_id: ExecutionId) -> Outcome[Any]:
+        """Return that somebody else drives the run, and who."""
+        row = await self.around.storage.row(run_id)
+        driver, length = (row.driver, row.length) if row is not None else ("", 0)
+        return Outcome(execution_id=run_id, status="accepted", length=length, driver=driver)
+
+    def _setting(
+        self, journal: Journal, flow: Flow[Any, Any], manner: Manner, resources: Mapping[str, Any], *, hold: Hold
+    ) -> Setting:
         present = self.fingerprint_of(flow)
         return Setting(
             around=self.around,
@@ -177,7 +274,8 @@ class Driver:
             principal=manner.principal,
             is_start=manner.is_start,
             linger_ms=manner.linger_ms,
-            before_going_on=manner.offer,
+            before_going_on=_then_leave(manner.offer) if manner.asks_only else manner.offer,
+            may_dispatch=hold.may_dispatch,
         )
 
     def _body(self, flow: Flow[Any, Any], context: Context, facts: RunFacts) -> Awaitable[Any]:
@@ -202,7 +300,8 @@ class Driver:
             await drive.unpaused.wait()
             if drive.ending == "park":
                 return None
-        return Outcome(execution_id=drive.state.execution_id, status="accepted", length=drive.state.length)
+        state, driver = drive.state, self.tenure.driver
+        return Outcome(execution_id=state.execution_id, status="accepted", length=state.length, driver=driver)
 
     def knock(self, run_id: ExecutionId) -> None:
         """Have the drive that this process has of the run, if it has one, look into the lane now."""
@@ -215,7 +314,7 @@ class Driver:
         drive = self.drives.get(run_id)
         if drive is None:
             row = await self.around.storage.row(run_id)
-            return row is not None and row.index.status == "running"
+            return row is not None and self.standing(row.index.status, row).is_driven
         self.knock(run_id)
         await drive.live.wait()
         await drive.unpaused.wait()
@@ -251,3 +350,14 @@ class Driver:
         if flow is not None and state.status == "completed":
             value = values.decode(value, self.hints_of(flow)[1])
         return outcome_of(state, value)
+
+
+def _then_leave(offer: Offer | None) -> Offer:
+    """Return what makes the request and then ends the drive, which has changed nothing."""
+
+    async def offered(drive: Drive) -> None:
+        if offer is not None:
+            await offer(drive)
+        raise Offered(execution_id=drive.state.execution_id)
+
+    return offered

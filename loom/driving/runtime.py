@@ -8,47 +8,46 @@ in doubt are ordinary values.
 from __future__ import annotations
 
 import asyncio
-import base64
 import difflib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from loom import values
 from loom.core import facts as f
-from loom.core.collecting import collected_later
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import ExecutionTerminated, UnknownFlow
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, execution_id
 from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
-from loom.core.state import TERMINAL, ExecutionState, empty_state
+from loom.core.state import TERMINAL, ExecutionState
 from loom.core.step import Step
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
-from loom.driving.driver import LINGER_S, Ask, Driver, Manner, manner
+from loom.driving.driver import LINGER_S, Ask, Driver, Manner, Offered, manner
+from loom.driving.loading import Loaded, load
 from loom.driving.messages import Messages, letter
+from loom.driving.starting import Starting
 from loom.driving.stopping import Stopping, StoppingVerbs, due_at
-from loom.kernel.codec import decode_events, refuse_newer
+from loom.driving.waiting import state_once
 from loom.kernel.effects import EffectRuntime
-from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, LogCorrupt, SequenceConflict
-from loom.kernel.fold import RULES, fold
+from loom.kernel.errors import Fenced, SequenceConflict
 from loom.kernel.reading import read_log
 from loom.kernel.retrying import retried
 from loom.kernel.surroundings import Surroundings
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
+from loom.spi.host import Host
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Event = EventEnvelope[Any]
-
-APPEARS_S: Final = 5.0
-"""So long a run that is waited for may not exist yet."""
+MannerOf: TypeAlias = Callable[[ExecutionState, Incarnation], Manner]
+"""How a verb wants a run driven that stands so."""
 
 
 class StartOptions(TypedDict, total=False):
@@ -71,6 +70,8 @@ class RuntimeOptions(TypedDict, total=False):
     write_behind: bool
     grace_s: float
     authorizer: ExecutionAuthorizer | None
+    lease_s: float
+    host: Host
     on_event: Callable[[Event], None] | None
     on_durable_event: Callable[[Event], None] | None
     on_stream: Callable[[str, str, Any], None] | None
@@ -92,6 +93,7 @@ class WorkflowRuntime(StoppingVerbs):
         self.effects = self._surroundings.effects
         self._driver = Driver(self._surroundings, self.tools)
         self._notes = Annotating(self._driver, self._loaded)
+        self._starting = Starting(self._driver)
         self._authorization = Authorization(self._driver, self._notes)
         self._messages = Messages(self._driver, self._notes, self._loaded)
         self._stopping = Stopping(self._driver, self._loaded)
@@ -138,17 +140,12 @@ class WorkflowRuntime(StoppingVerbs):
         wished = manner(options.get("principal"), options.get("linger_s", LINGER_S), is_start=True)
         found, resources = self.flow(flow), await self._driver.open()
         chosen = execution_id(id) if id is not None else None
-        fact = self._start_fact(found, input, options.get("attributes"))
+        fact = self._starting.fact(found, input, options.get("attributes"))
         fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
-        run_id = chosen or self._made_up_id(found.id)
-        journal = self._driver.journal(empty_state(run_id), None)
+        run_id = chosen or self._starting.made_up_id(found.id)
         started = options.get("started")
-        journal.commit("EXECUTION_STARTED", fact, _by(wished.principal))
-        if chosen is not None or started is not None:
-            try:
-                await journal.barrier()
-            except SequenceConflict as conflict:
-                raise ExecutionAlreadyExists(execution_id=run_id) from conflict
+        durably = chosen is not None or started is not None
+        journal = await self._starting.begun(run_id, fact, wished.principal, drives=True, durably=durably)
         if started is not None:
             started(run_id)
         return await self._driver.take_up(journal, found, wished, resources)
@@ -166,14 +163,15 @@ class WorkflowRuntime(StoppingVerbs):
         """Go on with an execution that waits or was cut off; with *answer*, answer a gate of it first.
 
         *answer* is JSON (or a value of the expected type). *gate* is an address, any unambiguous ending of one, or
-        a key; *shown* is the digest of what the answering person saw.
+        a key; *shown* is the digest of what the answering person saw. Where another driver is at work on the run, the answer
+        is only made durable, and the outcome is `accepted`.
 
         Raises:
             ExecutionNotFound, ExecutionTerminated: there is nothing to resume.
             GateNotOpen, AmbiguousGate, ApprovalMismatch, AlreadyAnswered, InvalidPayload: nothing was written.
             Denied: the app's authorizer does not let *principal* answer; only the refusal was written.
             ReplayDivergence: the code no longer asks what the log recorded; the run is parked as diverged.
-            SequenceConflict: another process drives it.
+            Fenced: another driver took the run over while this process was driving it.
         """
         if answer is MISSING:
             return await self._go_on(execution_id, lambda *_: manner(principal, linger_s))
@@ -228,7 +226,7 @@ class WorkflowRuntime(StoppingVerbs):
         async with self._driver.place(ExecutionId(execution_id)):
             state, incarnation = await self._loaded(execution_id)
             fact, flow = retried(state), self.flow(state.facts.flow)
-            journal = self._driver.journal(state, incarnation)
+            journal = self._driver.journal(state, incarnation, drives=True)
             journal.commit("EXECUTION_RETRIED", fact, _by(principal))
             await journal.barrier()
             driving = self._driver.take_up(journal, flow, wished, resources)
@@ -319,7 +317,7 @@ class WorkflowRuntime(StoppingVerbs):
         wished = manner(principal, linger_s)
         return lambda id: self._go_on(id, lambda *_: wished)
 
-    async def _go_on(self, id: str, manner_of: Callable[[ExecutionState, Incarnation], Manner]) -> Outcome[Any]:
+    async def _go_on(self, id: str, manner_of: MannerOf) -> Outcome[Any]:
         """Take up the run that waits in the store, or hand the request to the drive that this process has of it."""
         run_id, resources = execution_id(id), await self._driver.open()
         while True:
@@ -328,11 +326,11 @@ class WorkflowRuntime(StoppingVerbs):
                 async with self._driver.place(run_id):
                     if run_id in self._driver.drives:
                         continue
-                    state, incarnation = await self._resumable(run_id)
-                    wished, flow = manner_of(state, incarnation), self.flow(state.facts.flow)
-                    journal = self._driver.journal(state, incarnation)
-                    driving = self._driver.take_up(journal, flow, wished, resources)
-                return await driving
+                    try:
+                        driving = await self._taken_up(run_id, manner_of, resources)
+                    except SequenceConflict:
+                        return await self._driver.accepted(run_id)
+                return await self._driven(run_id, driving)
             await drive.live.wait()
             if drive.ending is None and drive.journal.incarnation is not None:
                 wished = manner_of(drive.state, drive.journal.incarnation)
@@ -341,6 +339,32 @@ class WorkflowRuntime(StoppingVerbs):
                     return handed
                 manner_of = _plainly(wished)
             await asyncio.sleep(0)  # it is over, and gives its place up now
+
+    async def _taken_up(
+        self, run_id: ExecutionId, manner_of: MannerOf, resources: Mapping[str, Any]
+    ) -> Awaitable[Outcome[Any]]:
+        """Take the run up, or take it over, or only make the request where somebody else drives it."""
+        state, row = await self._resumable(run_id)
+        wished, flow = manner_of(state, row.incarnation), self.flow(state.facts.flow)
+        stands = self._driver.standing(state.status, row)
+        if stands.is_driven:
+            if wished.offer is None:
+                return self._driver.accepted(run_id)
+            wished = wished._replace(asks_only=True)
+        if stands.found is not None:
+            journal = await self._driver.take_over(state, row.incarnation, stands, wished.principal)
+        else:
+            journal = self._driver.journal(state, row.incarnation, drives=not stands.is_driven)
+        return self._driver.take_up(journal, flow, wished, resources)
+
+    async def _driven(self, run_id: ExecutionId, driving: Awaitable[Outcome[Any]]) -> Outcome[Any]:
+        """Return what came of driving; of two who take a run up at once, one does, and the other is told so."""
+        try:
+            return await driving
+        except Fenced:
+            raise
+        except (Offered, SequenceConflict):
+            return await self._driver.accepted(run_id)
 
     async def load_state(self, execution_id: str) -> ExecutionState:
         """Return the fold of the log.
@@ -361,7 +385,7 @@ class WorkflowRuntime(StoppingVerbs):
 
     async def wait(self, execution_id: str) -> Outcome[Any]:
         """Return the outcome once the execution has ended, whoever drives it."""
-        return await self._wait(execution_id, lambda state: state.is_terminal)
+        return self._outcome(await state_once(self.storage, execution_id, lambda state: state.is_terminal))
 
     async def wait_for_suspend(self, execution_id: str) -> Outcome[Any]:
         """Return the outcome once the execution waits for somebody.
@@ -369,7 +393,8 @@ class WorkflowRuntime(StoppingVerbs):
         Raises:
             ExecutionTerminated: it ended first; the error has its state and cause.
         """
-        outcome = await self._wait(execution_id, lambda state: state.is_terminal or bool(state.gates))
+        state = await state_once(self.storage, execution_id, lambda state: state.is_terminal or bool(state.gates))
+        outcome = self._outcome(state)
         if outcome.status in TERMINAL:
             cause = str(outcome.failure or "")
             raise ExecutionTerminated(execution_id=execution_id, status=outcome.status, cause=cause)
@@ -400,78 +425,23 @@ class WorkflowRuntime(StoppingVerbs):
             raise UnknownFlow(kind="flow", name=name, near=difflib.get_close_matches(name, known), known=known)
         return found
 
-    def _start_fact(self, flow: Flow[Any, Any], input: Any, attributes: Mapping[str, Any] | None) -> f.ExecutionStarted:
-        return f.ExecutionStarted(
-            flow=flow.id,
-            version=flow.version,
-            fingerprint=self._driver.fingerprint_of(flow),
-            seed=self._driver.token(16),
-            rules=dict(RULES),
-            input=self._encoded_input(flow, input),
-            defaulted=True if input is MISSING and flow.takes_input else None,
-            attributes={key: values.encode(value) for key, value in attributes.items()} if attributes else None,
-        )
+    def _outcome(self, state: ExecutionState) -> Outcome[Any]:
+        return self._driver.outcome(state, self.flows.get(state.facts.flow))
 
-    def _encoded_input(self, flow: Flow[Any, Any], input: Any) -> Any:
-        if input is MISSING and not flow.input_required:
-            return None
-        if input is MISSING or not flow.takes_input:
-            told = f"the flow {flow.id} {'needs one' if flow.takes_input else 'takes none'}"
-            raise values.InvalidPayload(problems=(values.Problem("input", told, ""),))
-        takes = self._driver.hints_of(flow)[0]
-        return values.encode(values.check(input, takes), takes)
-
-    def _made_up_id(self, flow: str) -> ExecutionId:
-        token = base64.b32encode(self._surroundings.entropy.token(10)).decode("ascii").lower()
-        return ExecutionId(f"{flow[:150]}-{token[:12]}")
-
-    async def _resumable(self, run_id: ExecutionId) -> tuple[ExecutionState, Incarnation]:
-        state, incarnation = await self._loaded(run_id)
-        if state.is_terminal:
-            hint = "`loom retry` tries a failed run again." if state.status == "failed" else ""
-            raise ExecutionTerminated(execution_id=run_id, status=state.status, hint=hint)
-        return state, incarnation
+    async def _resumable(self, run_id: ExecutionId) -> Loaded:
+        loaded = await load(self.storage, run_id)
+        if loaded.state.is_terminal:
+            status = loaded.state.status
+            hint = "`loom retry` tries a failed run again." if status == "failed" else ""
+            raise ExecutionTerminated(execution_id=run_id, status=status, hint=hint)
+        return loaded
 
     async def _loaded(self, id: str) -> tuple[ExecutionState, Incarnation]:
-        run_id = execution_id(id)
-        head = await self.storage.head(run_id)
-        if head is None:
-            raise ExecutionNotFound(execution_id=id, store=self.storage.url)
-        events = await read_log(self.storage, run_id, length=head.length)
-        refuse_newer(events)
-        if [event.sequence for event in events] != list(range(len(events))) or len(events) < head.length:
-            why = f"the log should hold {head.length} events without a gap"
-            raise LogCorrupt(execution_id=id, sequence=len(events), why=why)
-        with collected_later():
-            return fold(events, empty_state(run_id)), head.incarnation
-
-    async def _wait(self, id: str, until: Callable[[ExecutionState], bool]) -> Outcome[Any]:
-        run_id = execution_id(id)
-        state = empty_state(run_id)
-        feed = self.storage.subscribe(run_id)
-        try:
-            async with asyncio.timeout(None) as patience:
-                if await self.storage.head(run_id) is None:
-                    patience.reschedule(asyncio.get_running_loop().time() + APPEARS_S)
-                async for record in feed:
-                    patience.reschedule(None)
-                    refuse_newer(events := decode_events(run_id, [record]))
-                    state = fold(events, state)
-                    if until(state) and state.length >= await self._length(run_id):
-                        return self._driver.outcome(state, self.flows.get(state.facts.flow))
-        except TimeoutError:
-            pass
-        finally:
-            if isinstance(feed, AsyncGenerator):
-                await feed.aclose()
-        raise ExecutionNotFound(execution_id=id, store=self.storage.url)
-
-    async def _length(self, run_id: ExecutionId) -> int:
-        head = await self.storage.head(run_id)
-        return head.length if head is not None else 0
+        state, row = await load(self.storage, id)
+        return state, row.incarnation
 
 
-def _plainly(wished: Manner) -> Callable[[ExecutionState, Incarnation], Manner]:
+def _plainly(wished: Manner) -> MannerOf:
     """Return the manner of driving without a request: it was made already."""
     return lambda *_: wished._replace(offer=None)
 

@@ -126,7 +126,7 @@ class Stopping:
     async def _append(self, run_id: ExecutionId, type_: str, fact: Any, principal: str | None) -> ExecutionState | None:
         """Append one fact to the run as it is now; None when it has moved on meanwhile."""
         async with self._driver.place(run_id):
-            journal = self._driver.journal(*await self._open(run_id))
+            journal = self._driver.journal(*await self._open(run_id), drives=False)
             journal.commit(type_, fact, {"principal": principal} if principal else {})
             try:
                 await journal.barrier()

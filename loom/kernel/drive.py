@@ -49,7 +49,9 @@ class Setting:
     """What one drive is given beside its surroundings.
 
     *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking. *before_going_on* is
-    awaited at the frontier, before anything is written; an error it raises ends the drive and changes nothing.
+    awaited at the frontier, before anything is written; an error it raises ends the drive and changes nothing. *may_dispatch*
+    is called last before an effect leaves: what it returns, if anything, is awaited, and returns when the driver holds the run
+    for sure (kernel rule 7.3).
     """
 
     around: Surroundings
@@ -61,6 +63,7 @@ class Setting:
     is_start: bool = False
     linger_ms: int = 10_000
     before_going_on: Callable[[Drive], Awaitable[None]] | None = None
+    may_dispatch: Callable[[], Awaitable[None] | None] = lambda: None
 
 
 class Drive:
@@ -140,12 +143,6 @@ class Drive:
     def wake_at(self, due_at: int, call: Call, outcome: Callable[[], Event]) -> None:
         """Have *outcome* committed for *call* once *due_at* has come."""
         self.timers.add(due_at, lambda: self.delivery.put(outcome()), lambda: self.wants(call))
-
-    def before_effect(self, *, everything: bool, reads: bool) -> int:
-        """Return the length of the log that must be on disk before an effect may leave, 0: nothing (kernel rule 3)."""
-        if everything:
-            return self.state.length
-        return 0 if reads or self.around.write_behind else self.journal.unwritten_outcome
 
     def stream(self, call_id: str, chunk: Any) -> None:
         """Pass a piece of a stream to who listens."""

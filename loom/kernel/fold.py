@@ -239,7 +239,7 @@ def _effect_resolved(s: ExecutionState, e: Event) -> ExecutionState:
     if e.payload.verdict != "retry":
         return _gate_settled(s, e)
     before = s.attempts.get(start, UNTRIED)
-    attempts = s.attempts.insert(start, before._replace(in_flight=False, doubt=None, due_at=0))
+    attempts = s.attempts.insert(start, before._replace(in_flight=False, doubt=None, due_at=0, crashes=0))
     return _moved(s, e)._replace(attempts=attempts, gates=s.gates.discard(start))
 
 

@@ -12,7 +12,7 @@ import heapq
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Any, Protocol
 
 import orjson
 
@@ -22,124 +22,56 @@ from loom.core.ids import Incarnation
 from loom.core.state import ExecutionState
 from loom.core.views import gate_rows
 from loom.kernel.codec import encode_event
-from loom.kernel.errors import SequenceConflict
+from loom.kernel.errors import Fenced, SequenceConflict
 from loom.kernel.fold import ACTED_ON, evolve
 from loom.spi.clock import Clock
-from loom.spi.errors import StoreUnavailable
-from loom.spi.event_store import Append, Appended, AppendResult, Conflict, EventRecord, EventStore, IndexRow, Lane
+from loom.spi.event_store import (
+    NOBODY,
+    Append,
+    Appended,
+    AppendResult,
+    EventRecord,
+    IndexRow,
+    Lane,
+    LaneNotEmpty,
+    LeaseChange,
+)
 
 Event = EventEnvelope[Any]
 
 _log = logging.getLogger("loom.kernel")
 
-QUEUE_EVENTS_MAX: Final = 10_000
-QUEUE_BYTES_MAX: Final = 16 << 20
-TRIES_MAX: Final = 3
-BATCH_EVENTS: Final = 512
-"""So many events are written though nobody waits for them yet."""
-IDLE_S: Final = 0.002
-"""So long the writer lets events gather that nobody waits for."""
-
 _Park = tuple[Event, ExecutionState, asyncio.Future[bool]]
 """The event that parks, the state after it, and who waits to know whether it was accepted."""
 
 
-class Writer:
-    """Group commit: one task that drains every journal with something to write into one append."""
-
-    def __init__(self, store: EventStore) -> None:
-        self._store = store
-        self._ready: dict[Journal, None] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._events = self._bytes = 0
-        self._room: list[asyncio.Future[None]] = []
-        self._timer: asyncio.TimerHandle | None = None
+class Writer(Protocol):
+    """What writes what many journals have ready (loom/driving/writer.py)."""
 
     def enqueue(self, journal: Journal, events: int, size: int) -> None:
         """Have *journal* asked for what it has ready, with the next batch."""
-        self._events += events
-        self._bytes += size
-        self._ready[journal] = None
-        if (self._task is None or self._task.done()) and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.kick)
-        if self._events >= BATCH_EVENTS:
-            self.kick()
+        ...
 
     def kick(self) -> None:
-        """Write now: somebody waits for it, or has waited long enough."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if (self._task is None or self._task.done()) and self._ready:  # it may have been cancelled before it began
-            self._task = asyncio.get_running_loop().create_task(self._drain(), name="loom-writer")
+        """Write now: somebody waits for it."""
+        ...
 
     @property
     def is_full(self) -> bool:
         """Whether the queue is past its bound, so that a syscall has to wait (kernel rule 2.5)."""
-        return self._events >= QUEUE_EVENTS_MAX or self._bytes >= QUEUE_BYTES_MAX
+        ...
 
     async def room(self) -> None:
         """Return once the queue is within its bound."""
-        while self.is_full:
-            self.kick()
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._room.append(future)
-            await future
-
-    async def _drain(self) -> None:
-        try:
-            while self._ready:
-                journals, self._ready = list(self._ready), {}
-                await self._write(journals)
-        finally:
-            self._task = None
-            if not self._ready:
-                self._events = self._bytes = 0
-            else:  # ended by cancellation: nobody waits for a writer that is gone
-                for journal in list(self._ready):
-                    journal.lost(StoreUnavailable("the event loop ended before the write", store="writer"))
-
-    async def _write(self, journals: Sequence[Journal]) -> None:
-        taken = [(journal, journal.take()) for journal in journals if journal.error is None]
-        self._events -= min(self._events, sum(len(item.events) for _, item in taken))
-        self._bytes -= min(self._bytes, sum(len(record.payload) for _, item in taken for record in item.events))
-        for future in self._room:
-            _resolve(future, None)
-        self._room.clear()
-        items = [item for _, item in taken]
-        try:
-            results = await self._append(items)
-        except LoomError as error:
-            self._lose(taken, error)
-            return
-        except Exception as error:  # noqa: BLE001  # a store that breaks its contract must not leave runs waiting
-            broken = StoreUnavailable(f"the store raised {type(error).__name__}: {error}", store="store")
-            broken.__cause__ = error
-            self._lose(taken, broken)
-            return
-        except BaseException:  # the loop ends, and whoever waits must not wait for a writer that is gone
-            self._lose(taken, StoreUnavailable("the event loop ended during the write", store="writer"))
-            raise
-        for (journal, item), result in zip(taken, results, strict=True):
-            journal.written(item, result)
-
-    def _lose(self, taken: Sequence[tuple[Journal, Append]], error: LoomError) -> None:
-        for journal, _ in taken:
-            journal.lost(error)
-
-    async def _append(self, items: Sequence[Append]) -> Sequence[AppendResult]:
-        for attempt in range(1, TRIES_MAX + 1):
-            try:
-                return await self._store.append(items)
-            except StoreUnavailable:
-                if attempt == TRIES_MAX:
-                    raise
-                await asyncio.sleep(0.05 * attempt)
-        raise AssertionError("unreachable")
+        ...
 
 
 class Journal:
-    """The log of one execution while it is driven. *state* is always the fold of all that was committed."""
+    """The log of one execution while it is driven. *state* is always the fold of all that was committed.
+
+    With *lease* the first write makes its driver the one who holds the run, and the one that parks or ends it gives it up
+    (kernel rule 7). With *gone* that first write takes the run over: it is refused while the lease of another driver than *gone* runs.
+    """
 
     def __init__(
         self,
@@ -149,11 +81,12 @@ class Journal:
         clock: Clock,
         token: str,
         incarnation: Incarnation | None = None,
+        lease: LeaseChange | None = None,
+        gone: str | None = None,
         on_event: Callable[[Event], None] | None = None,
         listeners: Sequence[Callable[[Event], None]] = (),
     ) -> None:
-        self.state, self.incarnation = state, incarnation
-        self.durable = state.length
+        self.state, self.incarnation, self.durable = state, incarnation, state.length
         self.error: LoomError | None = None
         self.on_error: Callable[[LoomError], None] | None = None
         self.writer, self._clock, self._token = writer, clock, token
@@ -168,6 +101,7 @@ class Journal:
         self._park: _Park | None = None
         self._park_taken: _Park | None = None
         self._seen = 0
+        self._lease, self._gone, self.is_held = lease, gone, False
         self._gates: tuple[Any, str] = (None, "[]")
 
     def commit(
@@ -250,7 +184,8 @@ class Journal:
             state = self._park_taken[1]
             records.append(encode_event(self._park_taken[0]))
         self._appends += 1
-        facts = state.facts
+        facts, lease = state.facts, self._lease_change(state)
+        takes_over = self._gone is not None and lease is not None and not self.is_held
         return Append(
             execution_id=state.execution_id,
             incarnation=self.incarnation,
@@ -261,34 +196,44 @@ class Journal:
             consumes=consumes,
             lane=Lane(*facts.chain) if facts.chain else None,
             lane_above=None if self._park_taken is None else self._seen,
+            lease=lease,
+            takes_over=takes_over,
+            gone=self._gone or "" if takes_over else "",
         )
+
+    def _lease_change(self, state: ExecutionState) -> LeaseChange | None:
+        if self._park_taken is not None or state.is_terminal or state.status in {"diverged", "paused"}:
+            return NOBODY
+        return None if self.is_held else self._lease
 
     def written(self, item: Append, result: AppendResult) -> None:
         """Take the store's answer to the item last taken."""
-        if isinstance(result, Conflict):
-            self.lost(SequenceConflict(execution_id=item.execution_id, expected=item.expected, actual=result.length))
-            return
-        if not isinstance(result, Appended):
+        if isinstance(result, LaneNotEmpty):
             self._refused(item)
             return
-        self.incarnation = result.incarnation
-        self.durable = result.length
+        if not isinstance(result, Appended):
+            error, actual = Fenced if self.is_held else SequenceConflict, getattr(result, "length", item.expected)
+            self.lost(error(execution_id=item.execution_id, expected=item.expected, actual=actual))
+            return
+        self.incarnation, self.durable = result.incarnation, result.length
+        if item.lease is not None:
+            self.is_held = item.lease is not NOBODY
         events = [event for _, event in self._taken] if self._listeners else []
         if self._park_taken is not None:
             event, self.state, future = self._park_taken
             self._park_taken = None
             events.append(event)
-            _resolve(future, True)
+            resolve(future, True)
         self._taken = []
         self._tell(events)
         while self._waiters and self._waiters[0][0] <= self.durable:
-            _resolve(heapq.heappop(self._waiters)[2], None)
+            resolve(heapq.heappop(self._waiters)[2], None)
 
     def _refused(self, item: Append) -> None:
         assert self._park_taken is not None
         future = self._park_taken[2]
         self._park_taken = None
-        _resolve(future, False)
+        resolve(future, False)
         self._ready = self._taken + self._ready
         self._consumes = [*item.consumes, *self._consumes]
         self._taken = []
@@ -345,6 +290,6 @@ def tell(listener: Callable[..., None], *what: Any) -> None:
         _log.exception("a listener failed at %s", what)
 
 
-def _resolve(future: asyncio.Future[Any], value: Any) -> None:
+def resolve(future: asyncio.Future[Any], value: Any) -> None:
     if not future.done():  # its waiter may have been cancelled
         future.set_result(value)

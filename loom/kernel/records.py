@@ -12,6 +12,7 @@ from loom.core.choice import Choice
 from loom.core.failures import DecisionFailed, failure_from
 from loom.core.json import JsonObject
 from loom.kernel.calls import Call, Event
+from loom.kernel.dispatching import before_effect
 from loom.kernel.flights import Landed, is_interruption
 from loom.values.failing import record_of
 
@@ -37,8 +38,8 @@ class DecisionSyscall:
         """A decision is on the log whole or not at all."""
 
     async def _choose(self, drive: Drive) -> JsonObject:
-        if upto := drive.before_effect(everything=False, reads=False):
-            await drive.journal.barrier(upto)
+        if (waits := before_effect(drive, everything=False, reads=False)) is not None:
+            await waits
         given = () if self.raw is None else (values.decode(self.candidates),)
         chosen = self.chooser(*given)
         if inspect.isawaitable(chosen):
@@ -83,8 +84,8 @@ class StreamSyscall:
         """A stream is on the log whole or not at all."""
 
     async def _pass_on(self, call: Call, drive: Drive) -> list[Any]:
-        if upto := drive.before_effect(everything=False, reads=False):
-            await drive.journal.barrier(upto)
+        if (waits := before_effect(drive, everything=False, reads=False)) is not None:
+            await waits
         chunks: list[Any] = []
         async for chunk in self.source:
             encoded = values.encode(chunk)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from loom import values
 from loom.core import facts as f
@@ -21,6 +21,7 @@ from loom.core.logs import step_log
 from loom.core.state import UNTRIED
 from loom.core.step import Step, StepContext
 from loom.kernel.calls import Call, Event
+from loom.kernel.dispatching import before_effect
 from loom.kernel.effects import StepTimedOut
 from loom.kernel.flights import Landed, is_interruption
 from loom.values.binding import Binding
@@ -29,7 +30,9 @@ from loom.values.failing import failure_to_raise, step_failure_record
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
 
-LOST = "the process was lost while it ran"
+LOST: Final = "the process was lost while it ran"
+LOST_AGAIN: Final = "{} processes were lost while it ran; it may be what ends them"
+CRASHES_MAX: Final = 3
 
 
 class StepSyscall:
@@ -65,8 +68,9 @@ class StepSyscall:
         known = drive.state.attempts.get(call.sequence, UNTRIED)
         if known.doubt is not None:
             return
-        if call.start.payload.once and known.in_flight:
-            drive.commit("EFFECT_INDOUBT", f.EffectIndoubt(start=call.sequence, reason=LOST))
+        if known.in_flight and (call.start.payload.once or known.crashes >= CRASHES_MAX):
+            reason = LOST if call.start.payload.once else LOST_AGAIN.format(known.crashes)
+            drive.commit("EFFECT_INDOUBT", f.EffectIndoubt(start=call.sequence, reason=reason))
             return
         self._after_rest(call, drive, known.due_at, known.failed + 1)
 
@@ -78,15 +82,15 @@ class StepSyscall:
             return
         drive.timers.add(due_at, lambda: self._dispatch(call, drive, attempt, again=True), lambda: drive.wants(call))
 
-    def _dispatch(self, call: Call, drive: Drive, attempt: int, *, again: bool = False) -> None:
-        if again and not self.step.idempotent:
+    def _dispatch(self, call: Call, drive: Drive, attempt: int, *, again: bool = False, marked: bool = False) -> None:
+        if marked or (again and not self.step.idempotent):
             drive.commit("STEP_ATTEMPTED", f.StepAttempted(start=call.sequence, attempt=attempt))
         drive.flights.start(call, self._attempt(call, drive, attempt), self._landed(call, drive, attempt))
 
     async def _attempt(self, call: Call, drive: Drive, attempt: int) -> Any:
         step = self.step
-        if upto := drive.before_effect(everything=not step.idempotent, reads=step.reads):
-            await drive.journal.barrier(upto)
+        if (waits := before_effect(drive, everything=not step.idempotent, reads=step.reads)) is not None:
+            await waits
         if drive.cancelling.dooms(call):
             drive.flights.drop(call)
             return None
@@ -169,4 +173,4 @@ class StepSyscall:
     def again(self, call: Call, drive: Drive) -> None:
         """Run it again after the verdict "retry"."""
         known = drive.state.attempts.get(call.sequence, UNTRIED)
-        self._dispatch(call, drive, known.failed + 1, again=True)
+        self._dispatch(call, drive, known.failed + 1, marked=True)

@@ -11,9 +11,11 @@ from loom.kernel.effects import EffectRuntime
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
 from loom.spi.event_store import Storage
+from loom.spi.host import Host, SystemHost
 
 Event = EventEnvelope[Any]
 GRACE_S: Final = 10.0
+LEASE_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +23,9 @@ class Surroundings:
     """What a runtime is made of, apart from its flows.
 
     *resources* opens what steps need; *write_behind* keeps only the barriers of kernel rule 3.1; *grace_s* is how long an
-    interrupted drive waits for what is in flight; *authorizer* is asked before a verb changes a run. *on_event* is told of an event when it is committed, *on_durable_event*
-    once it is on disk; both in order, and what they raise is logged and stops nothing.
+    interrupted drive waits for what is in flight; *authorizer* is asked before a verb changes a run. *on_event* is told of an event
+    when it is committed, *on_durable_event* once it is on disk; both in order, and what they raise is logged and stops
+    nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone.
     """
 
     storage: Storage
@@ -33,6 +36,8 @@ class Surroundings:
     write_behind: bool = False
     grace_s: float = GRACE_S
     authorizer: ExecutionAuthorizer | None = None
+    lease_s: float = LEASE_S
+    host: Host = field(default_factory=SystemHost)
     on_event: Callable[[Event], None] | None = None
     on_durable_event: Callable[[Event], None] | None = None
     on_stream: Callable[[str, str, Any], None] | None = None

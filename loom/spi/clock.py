@@ -14,6 +14,9 @@ from typing import Final, Protocol
 
 CLOCK_SPI_VERSION: Final = "1.0.0"
 
+DIFFERENCE_MS: Final = 1000
+"""Clocks that are less apart than this are the same: a network and a busy machine make as much."""
+
 
 class Clock(Protocol):
     """Wall time in milliseconds since the epoch (UTC), and waiting for it."""
@@ -36,10 +39,18 @@ class Entropy(Protocol):
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clock, or, once it was `set`, that of somebody else as far as this machine knows it."""
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // 1_000_000 + self._ahead_ms
+
+    def set(self, now_ms: int) -> None:
+        """Tell the time as somebody does who says that it is *now_ms*; less than a second is no difference."""
+        ahead_ms = now_ms - time.time_ns() // 1_000_000
+        self._ahead_ms = ahead_ms if abs(ahead_ms) >= DIFFERENCE_MS else 0
 
     async def sleep_until(self, at_ms: int) -> None:
         while (left := at_ms - self.now_ms()) > 0:

@@ -176,7 +176,7 @@ class Head(NamedTuple):
 class ExecutionRow:
     """One line of a listing. *driver* holds the execution (empty: nobody) for another *lease_ms* by the store's clock.
 
-    Zero: the lease has lapsed, or was given up before the run was parked.
+    Zero: the lease has lapsed, or was *released* before the run was parked.
     """
 
     execution_id: ExecutionId
@@ -185,6 +185,7 @@ class ExecutionRow:
     index: IndexRow
     driver: str = ""
     lease_ms: int = 0
+    released: bool = False
 
 
 class EventStore(Protocol):
@@ -315,12 +316,13 @@ class Claim(NamedTuple):
 
     *found*: `due` (its time has come, or somebody called), or what became of the driver it had: `released` when it let go,
     else `gone` when the caller knew it, else `lapsed`. *row* is as it is now, held by the caller.
-    *calls* is the number of the last request for which its driver was called, 0 for none.
+    *calls* is the number of the last request for which its driver was called, 0 for none; *taken_from* is the driver it had.
     """
 
     row: ExecutionRow
     found: Literal["due", "lapsed", "gone", "released"]
     calls: int
+    taken_from: str = ""
 
 
 class LeaseStore(Protocol):
@@ -336,13 +338,21 @@ class LeaseStore(Protocol):
         ...
 
     async def claim(
-        self, driver: str, *, lease_ms: int, limit: int, flows: Sequence[str] | None = None, gone: Sequence[str] = ()
+        self,
+        driver: str,
+        *,
+        lease_ms: int,
+        limit: int,
+        flows: Sequence[str] | None = None,
+        gone: Sequence[str] = (),
+        skip: Sequence[ExecutionId] = (),
     ) -> Sequence[Claim]:
         """Take up to *limit* open executions that can go on and that nobody holds, in one transaction, longest due first.
 
         These are: the parked ones whose `wake_at` has come or whose driver was called, those whose driver's lease has
         lapsed (its own excepted: it may be driving them) or was released, and those of the drivers *gone*. *flows* (None:
-        all) are those that the caller can drive. What is claimed was called until it is given up.
+        all) are those that the caller can drive, *skip* are executions that it cannot drive now. What is claimed was called until
+        it is given up.
         """
         ...
 

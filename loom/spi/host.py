@@ -8,6 +8,7 @@ process is gone, it is not gone.
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -23,17 +24,14 @@ _BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONI
 
 
 class Host(Protocol):
-    """Names this process, and knows which named processes have ended for certain."""
+    """Names what runs in this process, and knows of whom it named whether their process has ended for certain."""
 
     def name(self) -> str:
-        """Return the name of this process, which no other process has: here or elsewhere, now or ever."""
+        """Return a new name for something in this process: nobody else has it, here or elsewhere, now or ever."""
         ...
 
     def is_gone(self, name: str) -> bool:
-        """Whether the process of that *name* has ended for certain; False where that cannot be known.
-
-        What follows the name after a `/` is the process's own and is not looked at.
-        """
+        """Whether the process of whoever has that *name* has ended for certain; False where that cannot be known."""
         ...
 
     def boottime_s(self) -> float:
@@ -71,7 +69,8 @@ class SystemHost:
 
     def name(self) -> str:
         pid = os.getpid()
-        return str(ProcessName(_machine(), _boot(), _space(), pid, _start_of(pid)))
+        process = ProcessName(_machine(), _boot(), _space(), pid, _start_of(pid))
+        return f"{process}/{secrets.token_hex(4)}"
 
     def is_gone(self, name: str) -> bool:
         process = ProcessName.parse(name)
@@ -95,14 +94,15 @@ class VirtualHost:
     """A host for tests: time moves when the test moves it, and only who is in `gone` is gone."""
 
     def __init__(self, name: str = "virtual") -> None:
-        self._name, self._now_s = name, 0.0
+        self._name, self._now_s, self._named = name, 0.0, 0
         self.gone: set[str] = set()
 
     def name(self) -> str:
-        return self._name
+        self._named += 1
+        return f"{self._name}/{self._named}"
 
     def is_gone(self, name: str) -> bool:
-        return name in self.gone or name.rpartition("/")[0] in self.gone
+        return name in self.gone
 
     def boottime_s(self) -> float:
         return self._now_s

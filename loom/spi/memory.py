@@ -114,10 +114,19 @@ class MemoryStorage(MemorySchedules, MemoryLines):
         return self._kept.clock.now_ms()
 
     async def claim(
-        self, driver: str, *, lease_ms: int, limit: int, flows: Sequence[str] | None = None, gone: Sequence[str] = ()
+        self,
+        driver: str,
+        *,
+        lease_ms: int,
+        limit: int,
+        flows: Sequence[str] | None = None,
+        gone: Sequence[str] = (),
+        skip: Sequence[ExecutionId] = (),
     ) -> Sequence[Claim]:
         """Take up what can go on and nobody holds, longest due first; see `LeaseStore.claim`."""
-        return memory_leases.claim(self._kept, LeaseChange(driver, lease_ms), limit=limit, flows=flows, gone=gone)
+        return memory_leases.claim(
+            self._kept, LeaseChange(driver, lease_ms), limit=limit, flows=flows, gone=gone, skip=skip
+        )
 
     async def renew(self, driver: str, executions: Sequence[ExecutionId], *, lease_ms: int) -> Sequence[ExecutionId]:
         """Hold *executions* for another *lease_ms*; see `LeaseStore.renew`."""

@@ -13,17 +13,28 @@ Found: TypeAlias = Literal["due", "lapsed", "gone", "released"]
 
 
 def claim(
-    logs: Logs, lease: LeaseChange, *, limit: int, flows: Sequence[str] | None, gone: Sequence[str]
+    logs: Logs,
+    lease: LeaseChange,
+    *,
+    limit: int,
+    flows: Sequence[str] | None,
+    gone: Sequence[str],
+    skip: Sequence[ExecutionId],
 ) -> list[Claim]:
     """Take up what can go on and nobody holds, longest due first."""
     now = logs.clock.now_ms()
-    wanted = [log for log in logs.by_id.values() if flows is None or log.index.flow in flows]
+    wanted = [
+        log
+        for log in logs.by_id.values()
+        if (flows is None or log.index.flow in flows) and log.execution_id not in skip
+    ]
     ready = [(log, found) for log in wanted if (found := _found(log, lease.driver, gone, now))]
     ready.sort(key=lambda each: (_ready_at(each[0]) or 0, each[0].index.flow, each[0].incarnation))
     claims: list[Claim] = []
     for log, found in ready[:limit]:
+        taken_from = log.driver
         log.change_lease(lease, now)
-        claims.append(Claim(log.row(now), found, log.called))
+        claims.append(Claim(log.row(now), found, log.called, taken_from))
     return claims
 
 

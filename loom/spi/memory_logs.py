@@ -56,7 +56,8 @@ class Log:
 
     def row(self, now: int) -> ExecutionRow:
         lease_ms = max(0, self.leased_until - now)
-        return ExecutionRow(self.execution_id, self.incarnation, len(self.events), self.index, self.driver, lease_ms)
+        held = (self.driver, lease_ms, self.is_released)
+        return ExecutionRow(self.execution_id, self.incarnation, len(self.events), self.index, *held)
 
     def change_lease(self, lease: LeaseChange, now: int) -> None:
         self.driver, self.is_released = lease.driver, False

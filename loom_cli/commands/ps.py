@@ -12,6 +12,7 @@ import typer
 from loom.core.ids import execution_id as as_id
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom_cli.cli import Cli
+from loom_cli.drivers import held_words
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
@@ -99,6 +100,8 @@ def row_json(row: ExecutionRow) -> dict[str, Any]:
         "length": row.length,
         "gates": _gates(row) or [],
         "attributes": _cell(index.attributes) or {},
+        "driver": row.driver or None,
+        "lease_ms": row.lease_ms if row.driver else None,
         "cursor": f"{index.started_at}:{row.execution_id}",
     }
 
@@ -107,7 +110,9 @@ def _cells(row: ExecutionRow, now_ms: int, screen: Screen) -> Sequence[str | Sty
     index = row.index
     gates = _gates(row)
     waits = ", ".join(str(gate["gate"]) for gate in gates) if gates is not None else "?"
-    if not waits and index.wake_at is not None:
+    if held := held_words(row):
+        waits = f"{waits}; {held}" if waits else held
+    elif not waits and index.wake_at is not None:
         waits = f"the clock, {distance(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
     return (
         row.execution_id,

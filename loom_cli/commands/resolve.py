@@ -79,7 +79,6 @@ def resolve(
             run_id,
             past,
             lambda runtime: runtime.resolve(run_id, step, chosen, value=given, principal=acting, linger_s=wait_s),
-            answers=True,
         )
     except InvalidPayload as refused:
         refused.hint = _result_hint(loaded, progress_of(past).state, step)

@@ -11,8 +11,8 @@ import pytest
 
 from loom.core.failures import FAILURE_BYTES_MAX
 from loom.driving.driver import LINGER_S
+from loom.driving.writer import IDLE_S, QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX
 from loom.kernel.fold import EVENTS
-from loom.kernel.journal import IDLE_S, QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX
 from loom.spi.threads import THREADS_MAX
 from loom_cli.command_table import ROWS
 from loom_cli.exits import ExitCode

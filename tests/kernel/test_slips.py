@@ -80,7 +80,7 @@ async def test_a_syscall_that_is_never_awaited_is_named() -> None:
 
 
 async def test_waiting_for_what_does_not_exist_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loom.driving.runtime.APPEARS_S", 0.01)
+    monkeypatch.setattr("loom.driving.waiting.APPEARS_S", 0.01)
 
     @loom.flow
     async def flow(ctx: loom.Context) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from loom.core.ids import ExecutionId, Incarnation
-from loom.spi import Append, AppendResult, EventRecord, Head, Request
+from loom.spi import Append, AppendResult, EventRecord, ExecutionRow, Request
 from tests.golden import flows, logs
-from tests.golden.make import Life
+from tests.golden.make import INDEX, Life
 
 
 class LogAlone:
@@ -23,9 +24,9 @@ class LogAlone:
 
     async def open(self) -> None: ...
 
-    async def head(self, execution_id: ExecutionId) -> Head:
-        self.asked.add("head")
-        return Head(execution_id, Incarnation(1), len(self.log))
+    async def row(self, execution_id: ExecutionId) -> ExecutionRow:
+        self.asked.add("row")
+        return ExecutionRow(execution_id, Incarnation(1), len(self.log), replace(INDEX, chain=execution_id))
 
     async def read(
         self, execution_id: ExecutionId, *, start: int = 0, stop: int | None = None, limit_bytes: int = 0
@@ -55,7 +56,7 @@ async def test_a_replay_reads_the_log_and_looks_into_the_lane_and_touches_no_oth
 
     assert outcome.status == "suspended"
     assert life.world.saw == golden.saw
-    assert storage.asked == {"head", "read", "pending"}
+    assert storage.asked == {"row", "read", "pending"}
 
 
 def test_what_else_a_replay_would_touch_is_seen() -> None:

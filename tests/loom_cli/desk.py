@@ -305,6 +305,10 @@ class Running:
                 text=True,
             )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def wait_until_said(self, words: str) -> None:
         """Return once *words* were said; fail when the process ends first, or after half a minute."""
         deadline = time.monotonic() + 30

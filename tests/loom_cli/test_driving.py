@@ -69,6 +69,7 @@ def test_json_is_one_object_and_prints_of_the_author_stay_out_of_it(desk: Path) 
         "wake_at": None,
         "difference": None,
         "length": 2,
+        "driver": None,
     }
     assert done.out.count("\n") == 1
 

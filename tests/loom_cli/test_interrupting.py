@@ -230,13 +230,16 @@ def test_a_run_that_somebody_drives_already_is_not_driven_twice(desk: Path) -> N
     first = begun(desk, "holding", 60, "hold")
 
     second = Running(desk, "resume", "x1", LET_GO="yes").ended()
+    listed = Running(desk, "ps", "--json").ended().json
     let_go(desk)
-    refused = first.ended()
+    ended = first.ended()
 
-    assert (second.status, second.out) == (0, "60.0\n")
-    assert (refused.status, refused.out) == (1, "")
-    assert refused.err.count("error[sequence-conflict]") == 1
+    assert (second.status, second.out) == (0, "")
+    assert f"x1 is driven by process {first.pid}" in second.err
+    assert [(row["driver"].split("/")[3], row["lease_ms"] > 0) for row in listed] == [(str(first.pid), True)]
+    assert (ended.status, ended.out) == (0, "60.0\n")
     assert types(desk, "x1").count("EXECUTION_COMPLETED") == 1
+    assert types(desk, "x1").count("EXECUTION_RESUMED") == 0
 
 
 def test_what_authors_print_goes_beside_the_result(desk: Path) -> None:

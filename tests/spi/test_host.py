@@ -32,10 +32,10 @@ def test_a_process_that_was_killed_is_gone_before_anybody_has_waited_for_it(sign
     with subprocess.Popen([sys.executable, "-c", told], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         name = process.stdout.readline().strip()
-        lived = SystemHost().is_gone(f"{name}/driver")
+        lived = SystemHost().is_gone(name)
         process.send_signal(signalled)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        as_zombie = SystemHost().is_gone(f"{name}/driver")
+        as_zombie = SystemHost().is_gone(name)
         process.wait()
 
     assert (lived, as_zombie, SystemHost().is_gone(name)) == (False, True, True)
@@ -73,11 +73,20 @@ def test_another_boot_of_this_machine_took_all_its_processes_with_it() -> None:
     assert not SystemHost().is_gone(str(mine()._replace(boot="the one before", machine="")))
 
 
-def test_a_child_has_a_name_of_its_own() -> None:
+def test_a_child_is_another_process() -> None:
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        theirs = pool.apply(SystemHost().name)
+        theirs = ProcessName.parse(pool.apply(SystemHost().name))
 
-    assert theirs != SystemHost().name()
+    assert theirs is not None
+    assert theirs.boot == mine().boot
+    assert theirs.pid != mine().pid
+
+
+def test_no_two_names_are_the_same() -> None:
+    names = [SystemHost().name() for _ in range(100)]
+
+    assert len(set(names)) == 100
+    assert {ProcessName.parse(name) for name in names} == {mine()}
 
 
 def test_a_name_is_parsed_back_whatever_its_parts_hold() -> None:
@@ -94,8 +103,8 @@ def test_its_clock_goes_on_and_is_not_that_of_the_wall() -> None:
 
 def test_a_virtual_host_is_as_the_test_says() -> None:
     host = VirtualHost("here")
-    host.gone.add("there")
+    host.gone.add("there/1")
     host.advance(2.5)
 
-    assert (host.name(), host.boottime_s()) == ("here", 2.5)
-    assert [host.is_gone(name) for name in ("there", "there/1", "here", "here/1")] == [True, True, False, False]
+    assert ([host.name(), host.name()], host.boottime_s()) == (["here/1", "here/2"], 2.5)
+    assert [host.is_gone(name) for name in ("there/1", "there/2", "here/1")] == [True, False, False]

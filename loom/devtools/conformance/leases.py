@@ -56,6 +56,26 @@ class LeaseConformance:
 
         assert found == {REFUND: ("mine", LEASE_MS), CLAIM: ("", 0)}
 
+    async def test_who_let_go_is_told_from_who_was_lost(self, store: Storage, clock: VirtualClock) -> None:
+        await store.append([replace(first(REFUND), lease=MINE), replace(first(CLAIM), lease=MINE)])
+        await store.release("mine", [REFUND])
+        clock.advance(LEASE_MS)
+
+        rows = [await row_of(store, REFUND), await row_of(store, CLAIM)]
+        claims = await store.claim("theirs", lease_ms=LEASE_MS, limit=9)
+
+        assert [(row.driver, row.lease_ms, row.released) for row in rows] == [("mine", 0, True), ("mine", 0, False)]
+        assert {(claim.row.execution_id, claim.taken_from) for claim in claims} == {(REFUND, "mine"), (CLAIM, "mine")}
+        assert not any(claim.row.released for claim in claims)
+
+    async def test_what_is_to_be_skipped_is_left_for_others(self, store: Storage) -> None:
+        await store.append([replace(first(each), index=replace(PARKED, wake_at=1)) for each in (REFUND, CLAIM)])
+
+        mine = await store.claim("mine", lease_ms=LEASE_MS, limit=9, skip=[REFUND, NOBODY])
+        theirs = await store.claim("theirs", lease_ms=LEASE_MS, limit=9)
+
+        assert [(claim.row.execution_id, claim.taken_from) for claim in [*mine, *theirs]] == [(CLAIM, ""), (REFUND, "")]
+
     async def test_a_refused_append_leaves_the_lease(self, store: Storage) -> None:
         begun = await appended(store, replace(first(REFUND), lease=MINE))
 

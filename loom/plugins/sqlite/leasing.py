@@ -29,7 +29,10 @@ _HOLDERS: Final = """
     )
 """
 _DRIVERS: Final = _HOLDERS + "SELECT driver FROM holders WHERE driver IS NOT NULL"  # noqa: S608  # our own text
-_WANTED: Final = "ended = 0 AND (:flows IS NULL OR flow IN (SELECT value FROM json_each(:flows)))"
+_WANTED: Final = """
+    ended = 0 AND (:flows IS NULL OR flow IN (SELECT value FROM json_each(:flows)))
+    AND (:skip IS NULL OR id NOT IN (SELECT value FROM json_each(:skip)))
+"""
 _CLAIMABLE: Final = f"""
     {_HOLDERS}, ready (run, since) AS (
         SELECT * FROM (
@@ -101,11 +104,18 @@ class SqliteLeases(ABC):
         return self.clock.now_ms()
 
     async def claim(
-        self, driver: str, *, lease_ms: int, limit: int, flows: Sequence[str] | None = None, gone: Sequence[str] = ()
+        self,
+        driver: str,
+        *,
+        lease_ms: int,
+        limit: int,
+        flows: Sequence[str] | None = None,
+        gone: Sequence[str] = (),
+        skip: Sequence[ExecutionId] = (),
     ) -> Sequence[Claim]:
         """Take up what can go on and nobody holds, longest due first; see `LeaseStore.claim`."""
         lease = LeaseChange(driver, lease_ms)
-        return await self._transact(_claim, lease, self.clock, limit=limit, flows=flows, gone=gone)
+        return await self._transact(_claim, lease, self.clock, limit=limit, flows=flows, gone=gone, skip=skip)
 
     async def renew(self, driver: str, executions: Sequence[ExecutionId], *, lease_ms: int) -> Sequence[ExecutionId]:
         """Hold *executions* for another *lease_ms*; see `LeaseStore.renew`."""
@@ -132,15 +142,17 @@ def _claim(
     limit: int,
     flows: Sequence[str] | None,
     gone: Sequence[str],
+    skip: Sequence[ExecutionId],
 ) -> list[Claim]:
     now = clock.now_ms()
     known = {"flows": None if flows is None else _json(list(flows)), "gone": _json(list(gone))}
+    known["skip"] = _json(list(skip)) if skip else None
     found = raw.execute(_CLAIMABLE, {"driver": lease.driver, "now": now, "limit": limit, **known}).fetchall()
     runs = [run for run, *_ in found]
     if runs:
         raw.execute(_TAKE, (lease.driver, now + lease.ms, _json(runs)))
     rows = reading.rows_of(raw, runs, now=now)
-    return [Claim(rows[run], _found(before, released, gone), called) for run, before, released, called in found]
+    return [Claim(rows[run], _found(had, released, gone), called, had or "") for run, had, released, called in found]
 
 
 def _found(before: str | None, released: int, gone: Sequence[str]) -> Literal["due", "lapsed", "gone", "released"]:

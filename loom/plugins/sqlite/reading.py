@@ -29,7 +29,7 @@ _PENDING: Final = """
 """
 _ROWS: Final = """
     SELECT id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes,
-           coalesce(chain, id), link, coalesce(parent, ''), ended, coalesce(driver, ''), leased_until
+           coalesce(chain, id), link, coalesce(parent, ''), ended, coalesce(driver, ''), leased_until, released
     FROM executions
 """
 _ROW: Final = _ROWS + "WHERE id = ?"
@@ -151,7 +151,7 @@ def _one_of(column: str, values: Sequence[str]) -> tuple[str, Sequence[object]]:
 def _execution_row(found: tuple[Any, ...], now: int) -> ExecutionRow:
     """Return a row of the index as it is at *now*."""
     execution_id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes, *rest = found
-    chain, link, parent, ended, driver, leased_until = rest
+    chain, link, parent, ended, driver, leased_until, released = rest
     index = IndexRow(
         flow=flow,
         status=status,
@@ -165,4 +165,5 @@ def _execution_row(found: tuple[Any, ...], now: int) -> ExecutionRow:
         parent=parent,
         ended=bool(ended),
     )
-    return ExecutionRow(execution_id, Incarnation(run), length, index, driver, max(0, leased_until - now))
+    lease_ms = max(0, leased_until - now)
+    return ExecutionRow(execution_id, Incarnation(run), length, index, driver, lease_ms, bool(released))

@@ -1,0 +1,42 @@
+"""Reading a run before something is done with it: its log, folded, and its row in the index."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from loom.core.collecting import collected_later
+from loom.core.ids import execution_id
+from loom.core.state import ExecutionState, empty_state
+from loom.kernel.codec import refuse_newer
+from loom.kernel.errors import ExecutionNotFound, LogCorrupt
+from loom.kernel.fold import fold
+from loom.kernel.reading import read_log
+from loom.spi.event_store import ExecutionRow, Storage
+
+
+class Loaded(NamedTuple):
+    """A run as it was when it was read: the fold of its log, and the row, which says who holds it."""
+
+    state: ExecutionState
+    row: ExecutionRow
+
+
+async def load(storage: Storage, id: str) -> Loaded:
+    """Return the run *id*.
+
+    Raises:
+        ExecutionNotFound: there is no such execution.
+        LogNewerThanCode: it can be looked at only.
+        LogCorrupt: events are missing.
+    """
+    run_id = execution_id(id)
+    row = await storage.row(run_id)
+    if row is None:
+        raise ExecutionNotFound(execution_id=id, store=storage.url)
+    events = await read_log(storage, run_id, length=row.length)
+    refuse_newer(events)
+    if [event.sequence for event in events] != list(range(len(events))) or len(events) < row.length:
+        why = f"the log should hold {row.length} events without a gap"
+        raise LogCorrupt(execution_id=id, sequence=len(events), why=why)
+    with collected_later():
+        return Loaded(fold(events, empty_state(run_id)), row)

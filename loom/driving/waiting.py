@@ -1,0 +1,48 @@
+"""Waiting for a run that anybody drives, by following its log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Final
+
+from loom.core.ids import execution_id
+from loom.core.state import ExecutionState, empty_state
+from loom.kernel.codec import decode_events, refuse_newer
+from loom.kernel.errors import ExecutionNotFound
+from loom.kernel.fold import fold
+from loom.spi.event_store import Head, Storage
+
+APPEARS_S: Final = 5.0
+"""So long a run that is waited for may not exist yet."""
+
+
+async def state_once(storage: Storage, id: str, until: Callable[[ExecutionState], bool]) -> ExecutionState:
+    """Return the state of a run once *until* says so of its newest.
+
+    Raises:
+        ExecutionNotFound: it does not exist, and has not appeared within some seconds.
+    """
+    run_id = execution_id(id)
+    state = empty_state(run_id)
+    feed = storage.subscribe(run_id)
+    try:
+        async with asyncio.timeout(None) as patience:
+            if await storage.head(run_id) is None:
+                patience.reschedule(asyncio.get_running_loop().time() + APPEARS_S)
+            async for record in feed:
+                patience.reschedule(None)
+                refuse_newer(events := decode_events(run_id, [record]))
+                state = fold(events, state)
+                if until(state) and state.length >= _length(await storage.head(run_id)):
+                    return state
+    except TimeoutError:
+        pass
+    finally:
+        if isinstance(feed, AsyncGenerator):
+            await feed.aclose()
+    raise ExecutionNotFound(execution_id=id, store=storage.url)
+
+
+def _length(head: Head | None) -> int:
+    return head.length if head is not None else 0
