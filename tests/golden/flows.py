@@ -467,3 +467,22 @@ async def strayed(ctx: loom.Context) -> list[Any]:
 @loom.flow(id="strayed")
 async def strayed_off(ctx: loom.Context) -> list[Any]:
     return [await ctx.run(quote, "a"), await ctx.suspend("go")]
+
+
+# messages
+
+
+@loom.flow
+async def letters(ctx: loom.Context) -> list[Any]:
+    """Receive messages: one of a type, none in time, and two beside each other."""
+    saw("way", await ctx.decide("way", lambda ways: ways[0], ["post", "pigeon"]))
+    order = saw("order", await ctx.receive("orders", expects=Order, timeout=timedelta(days=1)))
+    try:
+        await ctx.receive("never", timeout=timedelta(hours=1))
+    except loom.ReceiveTimedOut as late:
+        saw("late", late)
+
+    async def reads(ctx: loom.Context) -> Any:
+        return saw("news", await ctx.receive("news"))
+
+    return [order.id, *await ctx.parallel(reads, reads)]

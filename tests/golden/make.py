@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from typing import Any, Final
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.outcome import Outcome
+from loom.driving.errors import Denied
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import ReplayDivergence
 from loom.lenses.folding import state_digest, states
@@ -62,6 +64,30 @@ class Life:
     async def retry(self, **options: Any) -> Outcome[Any]:
         return await self._verb(None, lambda runtime: runtime.retry(self.run, linger_s=0, **options))
 
+    async def send(self, topic: str, message: Any, **options: Any) -> Outcome[Any]:
+        return await self._verb(None, lambda runtime: runtime.send(self.run, topic, message, linger_s=0, **options))
+
+    async def denied(self, topic: str, reason: str, *, principal: str) -> None:
+        """Have an authorizer refuse a message."""
+
+        class Strict:
+            async def authorize(self, *_: Any) -> str | None:
+                return reason
+
+        options, self._options = self._options, {**self._options, "authorizer": Strict()}
+        with contextlib.suppress(Denied):
+            await self.send(topic, None, principal=principal)
+        self._options = options
+
+    async def hold_back(self, topic: str, **options: Any) -> None:
+        await self._verb(None, lambda runtime: runtime.hold(self.run, topic, **options))
+
+    async def release(self, topic: str, **options: Any) -> Outcome[Any]:
+        return await self._verb(None, lambda runtime: runtime.release(self.run, topic, linger_s=0, **options))
+
+    async def attach(self, decision: str, value: Any, **options: Any) -> None:
+        await self._verb(None, lambda runtime: runtime.attach(self.run, decision, value, **options))
+
     async def wake(self) -> Outcome[Any]:
         """Let time pass until the run can go on by itself, as often as it can."""
         while True:
@@ -102,7 +128,7 @@ class Life:
         wired: Mapping[str, Any] = {"clock": self.clock, "entropy": self.entropy, **self._options}
         return WorkflowRuntime(self.storage, flows={flow.id: flow}, tools={convert.id: convert}, **wired)
 
-    async def _verb(self, flow: str | None, verb: Callable[[WorkflowRuntime], Awaitable[Outcome[Any]]]) -> Outcome[Any]:
+    async def _verb(self, flow: str | None, verb: Callable[[WorkflowRuntime], Awaitable[Any]]) -> Any:
         self.flow = flow or self.flow
         self.clock.advance(1_000)
         self.world = self.flows.World(broken=self.world.broken, forbidden=self._forbidden)
@@ -200,11 +226,25 @@ async def strayed(life: Life) -> None:
         await life.resume("strayed", answer="on")
 
 
+async def letters(life: Life) -> None:
+    await life.start("letters")
+    await life.denied("orders", "eve may do nothing", principal="eve")
+    await life.send("orders", {"id": 7}, key="o-1", principal="ada")
+    await life.hold_back("news", reason="too many", principal="ada")
+    await life.send("news", "first \u00e9", principal="bob")
+    await life.attach("way", {"rating": 0.5}, note="it came late", principal="shop")
+    await life.send("orders", {"id": "a-1", "amount": "2.50", "size": "l"}, key="o-2", principal="bob")
+    await life.wake()
+    await life.send("news", {"second": [1, None]})
+    await life.release("news", principal="ada")
+
+
 STORIES: Final[dict[str, Callable[[Life], Awaitable[None]]]] = {
     story.__name__: story
     for story in (
         *(hello, loops, crossing, failures, branches, gates, waiting),
         *(doubts, records, retried, fails, mistaken, moved, strayed),
+        *(letters,),
     )
 }
 """What happened to each run. A story whose log is in the tree is not edited; a new log is a new story."""
