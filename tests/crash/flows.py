@@ -169,4 +169,20 @@ async def trip(ctx: loom.Context) -> list[str]:
     return []
 
 
+@loom.step
+async def file_away(letter: str) -> str:
+    return f"filed {letter}"
+
+
+@loom.flow
+async def letters(ctx: loom.Context) -> list[list[str]]:
+    """Receive letters of two topics side by side, and file each away."""
+
+    async def reads(ctx: loom.Context, topic: str) -> list[str]:
+        return [await ctx.run(file_away, await ctx.receive(topic, expects=str)) for _ in range(2)]
+
+    return await ctx.map(reads, ["news", "bills"])
+
+
+LETTERS: Final = (("news", "n1"), ("bills", "b1"), ("bills", "b2"), ("news", "n2"))
 ANSWERS: Final = {"parallel/north/guests": 2, "parallel/southern/guests": 3}

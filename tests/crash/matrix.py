@@ -101,6 +101,8 @@ def verify(expected: Undisturbed, report: dict[str, Any], lefts: Sequence[Left])
         _started_on_disk(crashed)
         _doubted(crashed, final)
     _counts(expected.left.deeds, final)
+    received = [_json(row)["number"] for row in final.log if row[1] == "MESSAGE_RECEIVED"]
+    assert len(received) == len(set(received)), "a message was received twice"
 
 
 def _never_again(before: Left, deeds: Sequence[Deed]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,16 +22,19 @@ RUN: Final = "run-1"
 
 
 class Scenario(NamedTuple):
-    """A run to carry on with: how its app is wired, what it starts with, and what its gates are told."""
+    """A run to carry on with: how its app is wired, what it starts with, what its gates are told, what it is sent."""
 
     flow: str
     wire: Callable[[Path, dict[str, Any]], loom.LoomApp]
     answers: Mapping[str, Any]
     input: Any = None
+    letters: Sequence[tuple[str, str]] = ()
 
 
 def _small(folder: Path, config: dict[str, Any]) -> loom.LoomApp:
-    return loom.define_config(flows=[flows.pages, flows.rooms, flows.order, flows.trip, flows.held], **config)
+    return loom.define_config(
+        flows=[flows.pages, flows.rooms, flows.order, flows.trip, flows.held, flows.letters], **config
+    )
 
 
 def _refund_desk(folder: Path, config: dict[str, Any]) -> loom.LoomApp:
@@ -51,8 +54,9 @@ SCENARIOS: Final = {
     "trip": Scenario("trip", _small, {}),
     "refund_desk": Scenario("refund", _refund_desk, {"approval": {"approved": True}}, {"claim": "C-101"}),
     "held": Scenario("held", _small, {}),
+    "letters": Scenario("letters", _small, {}, letters=flows.LETTERS),
 }
-KILLED: Final = ("pages", "rooms", "order", "trip", "refund_desk")
+KILLED: Final = ("pages", "rooms", "order", "trip", "refund_desk", "letters")
 """The scenarios whose processes are killed."""
 
 
@@ -61,7 +65,7 @@ class CarryingOn:
 
     def __init__(self, name: str, folder: Path, fate: Fate, storage: Storage | None = None) -> None:
         self._scenario, self._deeds, self._fate = SCENARIOS[name], folder / "deeds", fate
-        self.doubts = 0
+        self.doubts = self._sent = 0
         config = {
             "storage": storage or MortalStorage(folder / "loom.db", fate),
             "middleware": [MortalEffects(fate)],
@@ -84,9 +88,11 @@ class CarryingOn:
 
     async def _carry_on(self) -> loom.Outcome[Any]:
         outcome = await self._begin()
-        while outcome.status in {"suspended", "in_doubt"}:
-            gate = outcome.gates[0]
-            if gate.in_doubt:
+        while outcome.status in {"suspended", "in_doubt", "accepted"}:
+            gate = outcome.gates[0] if outcome.gates else None
+            if gate is None:
+                outcome = await self._send_next()
+            elif gate.in_doubt:
                 outcome = await self._decide(gate)
             else:
                 answer = self._scenario.answers[gate.gate]
@@ -102,6 +108,14 @@ class CarryingOn:
             return await runtime.start(self._scenario.flow, id=RUN, **given)
         except ExecutionTerminated:
             return await runtime.wait(RUN)
+
+    async def _send_next(self) -> loom.Outcome[Any]:
+        """Send the next letter, whether a process before this one did or not: a key makes it one."""
+        if self._sent == len(self._scenario.letters):
+            return await self._app.runtime.resume(RUN)
+        number, self._sent = self._sent, self._sent + 1
+        topic, letter = self._scenario.letters[number]
+        return await self._app.runtime.send(RUN, topic, letter, key=f"letter-{number}", drive=number % 2 == 1)
 
     async def _decide(self, gate: OpenGate) -> loom.Outcome[Any]:
         self.doubts += 1

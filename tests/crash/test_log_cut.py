@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -76,6 +77,7 @@ async def _prefix(lived: Storage, length: int, storage: Storage) -> Storage:
     run = ExecutionId(RUN)
     [row] = await lived.find(ExecutionQuery())
     events = await lived.read(run, stop=length)
-    item = Append(execution_id=run, incarnation=None, expected=0, append_id="copy", events=events, index=row.index)
+    index = replace(row.index, status="running", ended=False)
+    item = Append(execution_id=run, incarnation=None, expected=0, append_id="copy", events=events, index=index)
     await storage.append([item])
     return storage

@@ -14,7 +14,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
@@ -27,6 +27,8 @@ from loom.spi.clock import SeededEntropy, VirtualClock
 from loom.spi.event_store import Append, EventRecord, IndexRow
 from loom.spi.memory import MemoryStorage
 from tests.golden.logs import HERE, VERSION, Golden, write
+
+T = TypeVar("T")
 
 SEED: Final = 20_240_229
 INDEX: Final = IndexRow(
@@ -128,7 +130,7 @@ class Life:
         wired: Mapping[str, Any] = {"clock": self.clock, "entropy": self.entropy, **self._options}
         return WorkflowRuntime(self.storage, flows={flow.id: flow}, tools={convert.id: convert}, **wired)
 
-    async def _verb(self, flow: str | None, verb: Callable[[WorkflowRuntime], Awaitable[Any]]) -> Any:
+    async def _verb(self, flow: str | None, verb: Callable[[WorkflowRuntime], Awaitable[T]]) -> T:
         self.flow = flow or self.flow
         self.clock.advance(1_000)
         self.world = self.flows.World(broken=self.world.broken, forbidden=self._forbidden)
