@@ -113,6 +113,10 @@ class MemoryStorage(MemorySchedules, MemoryLines):
         """Return the time by the store's clock, ms since the epoch."""
         return self._kept.clock.now_ms()
 
+    def next_due_ms(self, *, after: int) -> int | None:
+        """Return the first time after *after* at which something can be claimed (ms since the epoch), None: nothing by itself."""
+        return self._kept.due.next_after(after)
+
     async def claim(
         self,
         driver: str,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from loom.core.ids import ExecutionId
 from loom.spi.event_store import NOBODY, Claim, LeaseChange
+from loom.spi.memory_due import ready_at
 from loom.spi.memory_logs import Log, Logs
 
 Found: TypeAlias = Literal["due", "lapsed", "gone", "released"]
@@ -22,20 +23,26 @@ def claim(
     skip: Sequence[ExecutionId],
 ) -> list[Claim]:
     """Take up what can go on and nobody holds, longest due first."""
-    now = logs.clock.now_ms()
-    wanted = [
-        log
-        for log in logs.by_id.values()
-        if (flows is None or log.index.flow in flows) and log.execution_id not in skip
-    ]
-    ready = [(log, found) for log in wanted if (found := _found(log, lease.driver, gone, now))]
-    ready.sort(key=lambda each: (_ready_at(each[0]) or 0, each[0].index.flow, each[0].incarnation))
-    claims: list[Claim] = []
-    for log, found in ready[:limit]:
-        taken_from = log.driver
-        log.change_lease(lease, now)
-        claims.append(Claim(log.row(now), found, log.called, taken_from))
+    now, seen, claims = logs.clock.now_ms(), list[Log](), list[Claim]()
+    ready = _ready(logs, gone, now)
+    while len(claims) < limit and (log := next(ready, None)) is not None:
+        seen.append(log)
+        found = _found(log, lease.driver, gone, now)
+        if found and (flows is None or log.index.flow in flows) and log.execution_id not in skip:
+            taken_from = log.driver
+            log.change_lease(lease, now)
+            claims.append(Claim(log.row(now), found, log.called, taken_from))
+    for log in seen:
+        logs.due.note(log)
     return claims
+
+
+def _ready(logs: Logs, gone: Sequence[str], now: int) -> Iterator[Log]:
+    """Yield what is due, then what those hold that are *gone*, though it is not due yet."""
+    yield from logs.due.take(now)
+    if gone:
+        left = [log for log in logs.by_id.values() if log.driver in gone and log.leased_until > now]
+        yield from sorted(left, key=lambda log: (log.leased_until, log.index.flow, log.incarnation))
 
 
 def renew(logs: Logs, lease: LeaseChange, executions: Sequence[ExecutionId]) -> list[ExecutionId]:
@@ -43,6 +50,7 @@ def renew(logs: Logs, lease: LeaseChange, executions: Sequence[ExecutionId]) -> 
     held = _held(logs, lease.driver, executions)
     for log in held.values():
         log.change_lease(lease, logs.clock.now_ms())
+        logs.due.note(log)
     return [execution_id for execution_id in executions if execution_id not in held]
 
 
@@ -53,12 +61,14 @@ def leave(logs: Logs, driver: str, seen: Mapping[ExecutionId, int]) -> None:
         log.change_lease(NOBODY, logs.clock.now_ms())
         if called > seen[execution_id]:
             log.called, log.called_at = called, called_at
+        logs.due.note(log)
 
 
 def release(logs: Logs, driver: str, executions: Sequence[ExecutionId]) -> None:
     """Let leases lapse."""
     for log in _held(logs, driver, executions).values():
         log.leased_until, log.is_released = logs.clock.now_ms(), True
+        logs.due.note(log)
 
 
 def _held(
@@ -70,20 +80,13 @@ def _held(
 
 def _found(log: Log, driver: str, gone: Sequence[str], now: int) -> Found | None:
     """Return why *driver* may claim an execution, None when it may not."""
-    ready_at = _ready_at(log)
-    if log.index.ended or ready_at is None:
+    since = ready_at(log)
+    if since is None:
         return None
     if not log.driver:
-        return "due" if ready_at <= now else None
+        return "due" if since <= now else None
     if log.is_released:
         return "released"
     if log.driver in gone:
         return "gone"
-    return "lapsed" if ready_at <= now and log.driver != driver else None
-
-
-def _ready_at(log: Log) -> int | None:
-    """Return since or from when an execution can go on without whoever holds it, None: not by itself."""
-    if log.driver:
-        return log.leased_until
-    return min((at for at in (log.index.wake_at, log.called_at) if at is not None), default=None)
+    return "lapsed" if since <= now and log.driver != driver else None

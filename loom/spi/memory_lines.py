@@ -108,7 +108,7 @@ class _Lines:
     def call(self, run: ExecutionId) -> None:
         log = self._logs.by_id.get(run)
         if log is not None and not log.index.ended:
-            log.call(log.called + 1, self.now)
+            self._logs.call(log, log.called + 1)
 
     def out_of_force(self, limit: int) -> Sequence[Entry]:
         return [each for each in self._entries.values() if not self._is_in_force(each)][:limit]

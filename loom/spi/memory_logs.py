@@ -26,6 +26,7 @@ from loom.spi.event_store import (
     RequestTaken,
     Send,
 )
+from loom.spi.memory_due import DueTimes
 
 Inserted: TypeAlias = "int | RequestTaken | LaneClosed | None"
 
@@ -35,7 +36,7 @@ class Log:
     """One life of an execution. *appended* holds the items of the last batch that touched it.
 
     *driver* holds it until *leased_until*. *called* is the number of the last request for which its driver was called, *called_at*
-    the time of the first such call, None when there was none. Times are ms since the epoch.
+    the time of the first such call, None when there was none. *noted_at* belongs to `DueTimes`. Times are ms since the epoch.
     """
 
     execution_id: ExecutionId
@@ -50,6 +51,7 @@ class Log:
     is_released: bool = False
     called: int = 0
     called_at: int | None = None
+    noted_at: int | None = None
 
     def pending(self) -> list[Request]:
         return [request for request in self.requests if request.number not in self.consumed]
@@ -65,10 +67,6 @@ class Log:
         if not lease.driver:
             self.called, self.called_at = 0, None
 
-    def call(self, number: int, now: int) -> None:
-        self.called = number
-        self.called_at = now if self.called_at is None else self.called_at
-
 
 class Logs:
     """All logs, by the id of their execution, and which link is the last of each chain."""
@@ -76,6 +74,7 @@ class Logs:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.by_id: dict[ExecutionId, Log] = {}
+        self.due = DueTimes(self.by_id)
         self._tips: dict[str, Log] = {}
         self._incarnations = itertools.count(1)
 
@@ -111,8 +110,14 @@ class Logs:
             return LaneClosed(tip.index.status)
         number = len(log.requests) + 1
         log.requests.append(Request(number, *wish[1:]))
-        tip.call(number, self.clock.now_ms())
+        self.call(tip, number)
         return number
+
+    def call(self, log: Log, number: int) -> None:
+        """Call the driver of an execution, for the request *number*."""
+        log.called = number
+        log.called_at = self.clock.now_ms() if log.called_at is None else log.called_at
+        self.due.note(log)
 
 
 class Transaction:
@@ -173,6 +178,7 @@ class Transaction:
             lane.consumed.update(item.consumes)
         if item.lease is not None:
             log.change_lease(item.lease, self._now)
+        self._logs.due.note(log)
         result = self._remember(item, Appended(log.incarnation, len(log.events)))
         log.appended = self._appended[item.execution_id]
         if item.follows is not None:
