@@ -15,6 +15,15 @@ ExecutionArgument: TypeAlias = Annotated[
         metavar="ID", help="The execution; any beginning of its id that is unique.", autocompletion=complete_ids
     ),
 ]
+ExecutionsArgument: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ID]",
+        help="The execution; any beginning of its id that is unique. Or several, with --where.",
+        autocompletion=complete_ids,
+        show_default=False,
+    ),
+]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON (docs/reference/json.md).")]
 EVENTS_MAX: Final = 2**63 - 1
 """The last number that an event can have: that of the stores (SQLite's integers have 64 bits)."""
@@ -81,3 +90,16 @@ PrincipalOption: TypeAlias = Annotated[
     str | None, typer.Option("--as", metavar="PRINCIPAL", help="Who is acting, instead of LOOM_PRINCIPAL or the user.")
 ]
 QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+# -- of commands that can be for many runs ---------------------------------------------------------------------------
+
+WhereOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="NAME=VALUE",
+        help="All runs that are so: status, flow, before, after (2h, or a time), attributes.NAME. May be repeated.",
+    ),
+]
+DryRunOption: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="With --where: list them, and do nothing.")]
+YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="With --where: do not ask before it begins.")]

@@ -174,11 +174,12 @@ def watcher_for(screen: Screen, progress: Progress, now_ms: Callable[[], int], *
     """Return who shows what comes after *progress*: nobody when *quiet*, a tree on a terminal, else lines."""
     if quiet:
         return Silent(screen, progress)
-    moves = _is_terminal(screen.err) and os.environ.get("TERM") != "dumb"
+    moves = is_terminal(screen.err) and os.environ.get("TERM") != "dumb"
     return Tree(screen, progress, now_ms) if moves else Lines(screen, progress)
 
 
-def _is_terminal(stream: Any) -> bool:
+def is_terminal(stream: Any) -> bool:
+    """Whether a person may be looking at *stream*."""
     try:
         return bool(stream.isatty())
     except (AttributeError, ValueError):

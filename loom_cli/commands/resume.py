@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from loom_cli.cli import Cli
+from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.options import (
     AppOption,
-    ExecutionArgument,
+    DryRunOption,
+    ExecutionsArgument,
     JsonOption,
     PrincipalOption,
     QuietOption,
     SetOption,
     StoreOption,
     WaitOption,
+    WhereOption,
+    YesOption,
 )
-
-if TYPE_CHECKING:
-    pass
 
 app = command_app()
 
@@ -29,7 +30,7 @@ app = command_app()
 @app.command()
 def resume(
     ctx: typer.Context,
-    execution_id: ExecutionArgument,
+    execution_id: ExecutionsArgument = None,
     *,
     answer: Annotated[
         str | None, typer.Option("--answer", "-a", metavar="JSON", help="The answer: JSON, @FILE, or - for stdin.")
@@ -41,6 +42,9 @@ def resume(
     shown: Annotated[
         str | None, typer.Option("--shown", metavar="DIGEST", help="Answer only if the gate still shows just this.")
     ] = None,
+    where: WhereOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
     wait_s: WaitOption = 10.0,
     principal: PrincipalOption = None,
     app_: AppOption = None,
@@ -51,20 +55,33 @@ def resume(
     """Answer a run that waits, or go on with one that was cut off.
 
     Without an answer, a run that waits for a person shows its question: on a terminal it is asked field by field,
-    elsewhere the command ends with 3. An answer is bound to what was shown.
+    elsewhere the command ends with 3. An answer is bound to what was shown. With --where, all that can go on by
+    themselves do.
 
     Example: loom resume refund-42 --set approved=true
 
     Example: loom resume refund-42 --gate approval --answer '{"approved": false, "reason": "too late"}'
+
+    Example: loom resume --where status=running --dry-run
     """
+    from loom_cli.bulk import Asked, Bulk, bulk_wait_s, for_one
     from loom_cli.driving import Driving
     from loom_cli.payloads import payload_given
     from loom_cli.principals import principal_of
     from loom_cli.resuming import Answer, Resuming
+    from loom_cli.selecting import VERBS
 
     cli = Cli.of(ctx)
+    asked = Asked(where or (), dry_run=dry_run, yes=yes, quiet=quiet, as_json=as_json)
+    named, acting = for_one(execution_id, asked), principal_of(principal)
     given = Answer(payload_given(answer, set_ or [], flag="--answer", folder=cli.folder), gate, shown)
     loaded = cli.app(app_, store=store)
+    if named is None:
+        if answer is not None or set_ or gate is not None or shown is not None:
+            raise Usage("an answer is for one run", hint="name the run instead of --where")
+        wait_s = bulk_wait_s(ctx, wait_s)
+        bulk = Bulk(cli, loaded, VERBS["resume"])
+        return bulk.run(asked, lambda runtime, id: runtime.resume(id, principal=acting, linger_s=wait_s))
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
-    resuming = Resuming(cli, loaded, driving, principal=principal_of(principal), linger_s=wait_s)
-    return resuming.resume(execution_id, given)
+    resuming = Resuming(cli, loaded, driving, principal=acting, linger_s=wait_s)
+    return resuming.resume(named, given)

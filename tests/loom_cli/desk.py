@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -311,10 +312,14 @@ class Running:
 
     def wait_until_said(self, words: str) -> None:
         """Return once *words* were said; fail when the process ends first, or after half a minute."""
+        self.wait_until(lambda: words in self._said.read_text(encoding="utf-8"), f"{words!r} was never said")
+
+    def wait_until(self, holds: Callable[[], bool], never: str = "it never came to that") -> None:
+        """Return once that *holds*; fail when the process ends first, or after half a minute."""
         deadline = time.monotonic() + 30
-        while words not in self._said.read_text(encoding="utf-8"):
+        while not holds():
             assert self._process.poll() is None, self.ended()
-            assert time.monotonic() < deadline, f"{words!r} was never said"
+            assert time.monotonic() < deadline, never
             select.select([], [], [], 0.02)
 
     def send(self, number: signal.Signals) -> None:
