@@ -99,6 +99,10 @@ def _text(json: Any) -> str:
 # Time. A zone is null (as the offset in the text says), the name of a zoneinfo zone, or a named fixed offset.
 
 
+_PARSED_ZONE: Final = "pydantic_core._pydantic_core.TzInfo"
+"""What pydantic gives a time that it has read from JSON: a fixed offset without a name, as the text of the time says it."""
+
+
 def _write_zone(zone: datetime.tzinfo | None) -> Json:
     if zone is None:
         return None
@@ -107,6 +111,8 @@ def _write_zone(zone: datetime.tzinfo | None) -> Json:
     if type(zone) is datetime.timezone:
         named = zone.tzname(None) != datetime.timezone(zone.utcoffset(None)).tzname(None)
         return {"$timezone": _write_timezone(zone)} if named else None
+    if f"{type(zone).__module__}.{type(zone).__name__}" == _PARSED_ZONE:
+        return None
     raise Trouble(
         f"its time zone is a {label(type(zone))}",
         kind=label(type(zone)),

@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from loom.core.errors import InvalidDeclaration
-from loom.values import MISSING, InvalidPayload, check, encode, parse, schema
+from loom.values import MISSING, InvalidPayload, check, decode, encode, parse, schema
 from tests.values.value_types import Aliased, Claim, Dog, Film, Item, Level, Login, Movie, Owner, Page, Range
 
 
@@ -201,3 +201,14 @@ def test_pydantic_is_not_imported_before_it_is_needed() -> None:
     command = [sys.executable, "-c", program]
 
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("text", ["2026-11-30T12:00:00Z", "2026-11-30T12:00:00+02:00", "2026-11-30T12:00:00-05:30"])
+def test_a_time_that_was_parsed_can_be_encoded_and_comes_back_the_same(text: str) -> None:
+    moment = parse(text, datetime.datetime)
+
+    again = decode(encode(moment, datetime.datetime), datetime.datetime)
+
+    assert again == moment == datetime.datetime.fromisoformat(text)
+    assert again.utcoffset() == moment.utcoffset()
+    assert decode(encode({"at": moment})) == {"at": moment}
