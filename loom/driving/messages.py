@@ -6,13 +6,13 @@ difference. Who drives the run journals it where it is received (loom/kernel/rec
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from typing import Any, NamedTuple, TypeAlias
 
 from loom import values
 from loom.core import facts as f
 from loom.core.errors import ExecutionTerminated
-from loom.core.ids import ExecutionId, execution_id, label
+from loom.core.ids import ExecutionId, Incarnation, execution_id, label
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.core.views import awaited_messages
@@ -92,6 +92,21 @@ class Messages:
         if isinstance(inserted, LaneClosed):
             raise ExecutionTerminated(execution_id=run_id, status=inserted.status)
         return not isinstance(inserted, RequestTaken) or inserted.pending
+
+    async def put_back(self, state: ExecutionState, incarnation: Incarnation, void: Container[int]) -> None:
+        """Put the messages that *void* receives had taken back into the lane, before a retry makes them void."""
+        taken = [x for x in state.settled if x.outcome.type == "MESSAGE_RECEIVED" and x.start.sequence in void]
+        for start, outcome in sorted(taken, key=lambda settled: int(settled.outcome.payload.number)):
+            fact, principal = outcome.payload, outcome.metadata.get("principal")
+            body = {"topic": start.payload.topic, "recorded": fact.message, "principal": principal}
+            await self._driver.around.storage.insert(
+                state.execution_id,
+                incarnation,
+                kind="message",
+                key=f"returned:{start.sequence}",
+                at=fact.sent_at,
+                body=values.dumps(body),
+            )
 
     async def hold(self, id: str, topic: str, *, reason: str | None, principal: str | None) -> None:
         """Hold the messages of *topic* back from the flow; those that come meanwhile are kept, in order."""

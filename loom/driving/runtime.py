@@ -24,6 +24,7 @@ from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
 from loom.core.state import TERMINAL, ExecutionState
 from loom.core.step import Step
+from loom.core.views import awaited_messages
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
@@ -226,6 +227,7 @@ class WorkflowRuntime(StoppingVerbs):
         async with self._driver.place(ExecutionId(execution_id)):
             state, incarnation = await self._loaded(execution_id)
             fact, flow = retried(state), self.flow(state.facts.flow)
+            await self._messages.put_back(state, incarnation, fact.void)
             journal = self._driver.journal(state, incarnation, drives=True)
             journal.commit("EXECUTION_RETRIED", fact, _by(principal))
             await journal.barrier()
@@ -327,10 +329,14 @@ class WorkflowRuntime(StoppingVerbs):
                     if run_id in self._driver.drives:
                         continue
                     try:
-                        driving = await self._taken_up(run_id, manner_of, resources)
+                        wished, driving = await self._taken_up(run_id, manner_of, resources)
                     except SequenceConflict:
                         return await self._driver.accepted(run_id)
-                return await self._driven(run_id, driving)
+                outcome = await self._driven(run_id, driving)
+                if outcome is not None:
+                    return outcome
+                manner_of = _plainly(wished)
+                continue
             await drive.live.wait()
             if drive.ending is None and drive.journal.incarnation is not None:
                 wished = manner_of(drive.state, drive.journal.incarnation)
@@ -342,29 +348,38 @@ class WorkflowRuntime(StoppingVerbs):
 
     async def _taken_up(
         self, run_id: ExecutionId, manner_of: MannerOf, resources: Mapping[str, Any]
-    ) -> Awaitable[Outcome[Any]]:
+    ) -> tuple[Manner, Awaitable[Outcome[Any]]]:
         """Take the run up, or take it over, or only make the request where somebody else drives it."""
         state, row = await self._resumable(run_id)
         wished, flow = manner_of(state, row.incarnation), self.flow(state.facts.flow)
         stands = self._driver.standing(state.status, row)
         if stands.is_driven:
             if wished.offer is None:
-                return self._driver.accepted(run_id)
+                return wished, self._driver.accepted(run_id)
             wished = wished._replace(asks_only=True)
         if stands.found is not None:
             journal = await self._driver.take_over(state, row.incarnation, stands, wished.principal)
         else:
             journal = self._driver.journal(state, row.incarnation, drives=not stands.is_driven)
-        return self._driver.take_up(journal, flow, wished, resources)
+        return wished, self._driver.take_up(journal, flow, wished, resources)
 
-    async def _driven(self, run_id: ExecutionId, driving: Awaitable[Outcome[Any]]) -> Outcome[Any]:
-        """Return what came of driving; of two who take a run up at once, one does, and the other is told so."""
+    async def _driven(self, run_id: ExecutionId, driving: Awaitable[Outcome[Any]]) -> Outcome[Any] | None:
+        """Return what came of driving; of two who take a run up at once, one does, and the other is told so.
+
+        None where the other only noted something on the log, and nobody drives the run.
+        """
         try:
             return await driving
         except Fenced:
             raise
-        except (Offered, SequenceConflict):
+        except Offered:
             return await self._driver.accepted(run_id)
+        except SequenceConflict:
+            row = await self.storage.row(run_id)
+            is_free = (
+                row is not None and not row.index.ended and not self._driver.standing(row.index.status, row).driver
+            )
+            return None if is_free else await self._driver.accepted(run_id)
 
     async def load_state(self, execution_id: str) -> ExecutionState:
         """Return the fold of the log.
@@ -388,12 +403,12 @@ class WorkflowRuntime(StoppingVerbs):
         return self._outcome(await state_once(self.storage, execution_id, lambda state: state.is_terminal))
 
     async def wait_for_suspend(self, execution_id: str) -> Outcome[Any]:
-        """Return the outcome once the execution waits for somebody.
+        """Return the outcome once the execution waits for somebody: for an answer, a verdict or a message.
 
         Raises:
             ExecutionTerminated: it ended first; the error has its state and cause.
         """
-        state = await state_once(self.storage, execution_id, lambda state: state.is_terminal or bool(state.gates))
+        state = await state_once(self.storage, execution_id, lambda state: state.is_terminal or _waits(state))
         outcome = self._outcome(state)
         if outcome.status in TERMINAL:
             cause = str(outcome.failure or "")
@@ -444,6 +459,10 @@ class WorkflowRuntime(StoppingVerbs):
 def _plainly(wished: Manner) -> MannerOf:
     """Return the manner of driving without a request: it was made already."""
     return lambda *_: wished._replace(offer=None)
+
+
+def _waits(state: ExecutionState) -> bool:
+    return bool(state.gates or awaited_messages(state))
 
 
 def _by(principal: str | None) -> Mapping[str, Any]:

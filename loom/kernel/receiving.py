@@ -8,6 +8,7 @@ once: no branch takes a message that a record before it would have cut.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -52,14 +53,17 @@ class ReceiveSyscall:
         drive.requests.inbox.waits.setdefault(self.topic, []).append(call)
         drive.delivery.stir()  # its message may be there already
 
-    def received(self, call: Call, request: Request, message: Any) -> f.MessageReceived:
-        """Return the fact that taking the message of *request* is.
+    def received(self, call: Call, request: Request, body: Mapping[str, Any]) -> f.MessageReceived:
+        """Return the fact that taking the message of *request* is; one that was received before is as it was recorded.
 
         Raises:
-            InvalidPayload: it is not what is expected.
+            InvalidPayload, RecordUnreadable: it is not what is expected.
         """
-        value = self.codec.encode(values.parse(message, self.expects))
-        return f.MessageReceived(call.sequence, request.number, request.at, value)
+        was = "recorded" in body
+        message = (
+            self.codec.decode(body["recorded"]) if was else values.parse(values.decode(body["message"]), self.expects)
+        )
+        return f.MessageReceived(call.sequence, request.number, request.at, self.codec.encode(message))
 
     def revive(self, call: Call, event: Event) -> Any:
         if event.type == "MESSAGE_TIMED_OUT":
@@ -108,7 +112,7 @@ class Inbox:
                 del self._unread[call.syscall.topic]
             body = orjson.loads(request.body)
             try:
-                fact = call.syscall.received(call, request, values.decode(body["message"]))
+                fact = call.syscall.received(call, request, body)
             except LoomError as error:
                 self._drive.requests.drop(request, body, f"{call.id} does not take it: {error}")
                 continue

@@ -52,5 +52,6 @@ def inbox_view(state: ExecutionState, pending: Sequence[Request]) -> list[TopicV
 
 def _unread(request: Request) -> UnreadMessage:
     body = values.loads(request.body)
-    key = request.key.removeprefix("message:") or None
-    return UnreadMessage(request.number, body["topic"], body["message"], request.at, key, body.get("principal"))
+    key = request.key.removeprefix("message:") if request.key.startswith("message:") else None
+    message = body["recorded"] if "recorded" in body else body["message"]
+    return UnreadMessage(request.number, body["topic"], message, request.at, key, body.get("principal"))

@@ -6,6 +6,8 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +224,7 @@ class Elsewhere:
     """What a step waits for until the test, or the flow, lets it go."""
 
     done: asyncio.Event
+    is_broken = False
 
 
 @pytest.fixture(autouse=True)
@@ -367,3 +370,126 @@ async def counts_while_busy(ctx: loom.Context, messages: int) -> list[Any]:
 
     await ctx.parallel(works, listens)
     return got
+
+
+async def test_who_waits_for_a_run_to_wait_is_told_when_it_waits_for_a_message() -> None:
+    over = runtime(pair)
+    waiting = asyncio.ensure_future(over.wait_for_suspend(RUN))
+    await over.start(pair, id=RUN)
+
+    assert (await waiting).status in ("running", "suspended")
+
+
+# Beside other verbs
+
+
+class NotedMeanwhile(MemoryStorage):
+    """A store in which somebody notes something on the log just before the run is taken up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.note: Callable[[], Awaitable[Any]] | None = None
+
+    async def append(self, batch: Any) -> Any:
+        note = self.note
+        if note is not None and any(event.type == "EXECUTION_RESUMED" for event in batch[0].events):
+            self.note = None
+            await note()
+        return await super().append(batch)
+
+
+@pytest.mark.parametrize("verb", ["answer", "send", "release"])
+async def test_a_note_that_comes_between_leaves_no_request_to_nobody(verb: str) -> None:
+    store = NotedMeanwhile()
+    over = runtime(waits_for_both, storage=store)
+    await over.start(waits_for_both, id=RUN)
+    if verb == "release":
+        await over.hold(RUN, "news")
+        await over.send(RUN, "news", 1)
+    other = runtime(waits_for_both, storage=store)
+    store.note = lambda: other.hold(RUN, "weather")
+
+    verbs = {
+        "answer": lambda: over.resume(RUN, answer="yes"),
+        "send": lambda: over.send(RUN, "news", 1),
+        "release": lambda: over.release(RUN, "news"),
+    }
+    outcome = await verbs[verb]()
+
+    assert outcome.status == "suspended"
+    told = await kinds(over)
+    assert told.index("TOPIC_HELD") < len(told) - 2
+    assert told[-2:] == ["GATE_ANSWERED" if verb == "answer" else "MESSAGE_RECEIVED", "SUSPENDED"]
+
+
+@loom.flow
+async def waits_for_both(ctx: loom.Context) -> Any:
+    async def listens(ctx: loom.Context) -> Any:
+        return await ctx.receive("news")
+
+    async def asks(ctx: loom.Context) -> Any:
+        return await ctx.suspend("ask")
+
+    return await ctx.parallel(listens, asks)
+
+
+@loom.step(retry=loom.Retry(attempts=1))
+async def fragile() -> str:
+    if Elsewhere.is_broken:
+        raise ConnectionError("no line")
+    return "mended"
+
+
+@loom.flow
+async def excuses(ctx: loom.Context) -> list[Any]:
+    """Wait for an excuse where the step fails, and for another thing where it does not."""
+    try:
+        done = await ctx.run(fragile)
+    except loom.StepFailed:
+        await ctx.receive("excuses", expects=Excuse)
+        raise
+    return [done, await ctx.receive("excuses", expects=Excuse), await ctx.receive("excuses", expects=Excuse)]
+
+
+@dataclass
+class Excuse:
+    """What is sent."""
+
+    words: str
+    worth: Decimal
+
+
+async def test_a_message_that_a_retry_makes_unread_is_received_again() -> None:
+    Elsewhere.is_broken = True
+    over = runtime(excuses)
+    await over.start(excuses, id=RUN)
+    worth = Decimal("0.50")
+    failed = await over.send(RUN, "excuses", {"words": "rain", "worth": worth}, principal="ada")
+    Elsewhere.is_broken = False
+
+    again = await over.retry(RUN)
+    done = await over.send(RUN, "excuses", {"words": "snow", "worth": worth})
+
+    assert (failed.status, again.status) == ("failed", "suspended")
+    assert done.value == ["mended", Excuse("rain", worth), Excuse("snow", worth)]
+    received = [event for event in await over.events(RUN) if event.type == "MESSAGE_RECEIVED"]
+    assert [event.metadata.get("principal") for event in received] == ["ada", "ada", None]
+    assert await unread(over) == []
+
+
+async def test_a_message_that_a_retry_keeps_is_not_put_back() -> None:
+    Elsewhere.is_broken = True
+    over = runtime(then_works)
+    await over.start(then_works, id=RUN)
+    await over.send(RUN, "news", 1)
+    Elsewhere.is_broken = False
+
+    done = await over.retry(RUN)
+
+    assert done.value == [1, "mended"]
+    assert [request.key for request in await unread(over)] == []
+
+
+@loom.flow
+async def then_works(ctx: loom.Context) -> list[Any]:
+    return [await ctx.receive("news"), await ctx.run(fragile)]
