@@ -114,6 +114,8 @@ def _cells(row: ExecutionRow, now_ms: int, screen: Screen) -> Sequence[str | Sty
         waits = f"{waits}; {held}" if waits else held
     elif not waits and index.wake_at is not None:
         waits = f"the clock, {distance(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
+    elif not waits and index.status == "suspended":
+        waits = "a message"  # what else could it go on with
     return (
         row.execution_id,
         index.flow,

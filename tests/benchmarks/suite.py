@@ -11,6 +11,7 @@ from tests.benchmarks.disk import disk
 from tests.benchmarks.folding import folding
 from tests.benchmarks.gates import gates
 from tests.benchmarks.latency import commits, latency
+from tests.benchmarks.messages import messages
 from tests.benchmarks.report import Line
 from tests.benchmarks.resuming import cold_resume
 from tests.benchmarks.scale import Scale
@@ -31,4 +32,5 @@ BENCHMARKS: Final[Mapping[str, Callable[[Scale], Iterator[Line]]]] = {
     "command-version": command_version,
     "commits": commits,
     "latency": latency,
+    "messages": messages,
 }

@@ -304,6 +304,12 @@ def test_the_tree_shows_a_receive_that_waits_was_served_or_was_too_late(desk: Pa
     assert loom("show", "m1", "news", folder=desk).out.startswith("news  done  of m1\nreceive, asked ")
 
 
+def test_a_listing_says_that_a_run_waits_for_a_message(desk: Path) -> None:
+    waiting(desk)
+
+    assert re.search(r"^m1 +mail +suspended +\S+ +a message$", loom("ps", folder=desk).out, re.MULTILINE)
+
+
 # What the shapes are
 
 MASKED = ("fingerprint", "digest", "chain", "at", "started_at", "asked_at", "ended_at", "sent_at")

@@ -67,6 +67,8 @@ async def refund(ctx: loom.Context, claim: Claim) -> str:
     assert_type(await ctx.run("label", async_helper, 1), list[str])
     assert_type(await ctx.suspend("approve", expects=Approval), Approval)
     assert_type(await ctx.suspend("approve"), Any)
+    assert_type(await ctx.receive("notes", expects=Approval, timeout=timedelta(days=1)), Approval)
+    assert_type(await ctx.receive("notes"), Any)
     assert_type(await ctx.sleep(timedelta(days=1)), None)
     assert_type(await ctx.emit("made", claim), None)
     return await ctx.run(pay, claim)
