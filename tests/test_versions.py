@@ -16,7 +16,7 @@ from tests import shapes
 PINS: Final[dict[str, dict[str, str]]] = {
     "EVENT_SCHEMA_VERSION": {"1.0.0": "KeKuVN3Iwh9aTbe04K6NfQ"},
     "KERNEL_ABI": {"1.0.0": "BcAQxzEWsxzb8j5ugRejCA"},
-    "EVENT_STORE_SPI_VERSION": {"1.0.0": "sMY_kaq0k31VqHWcC0KA_Q"},
+    "EVENT_STORE_SPI_VERSION": {"1.0.0": "pvzSgpPHEWsdFDxSGkqWiw"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "KzjAaoDq7vVieO81p3QHGw"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
