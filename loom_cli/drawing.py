@@ -87,6 +87,9 @@ def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:
         return "The code no longer asks what the log recorded. Mend it, then go on:", hints.command("resume")
     if view.status == "running":
         return "It is being driven now, or was cut off; then this goes on with it:", hints.command("resume")
+    if view.status == "suspended" and view.why:
+        until = f" {until_words(view.wake_at, now_ms)}" if view.wake_at is not None else ""
+        return f"It waits for {view.why}{until}; then a driver goes on:", hints.command("resume")
     if view.status == "suspended" and not view.gates and not view.receives and view.wake_at is not None:
         due = f"It can go on since {moment(view.wake_at, now_ms)}:"
         if view.wake_at > now_ms:

@@ -119,6 +119,8 @@ class Driving:
     async def _end_of(self, verb: Verb) -> End:
         try:
             outcome = await verb(self._app.runtime)
+            if not self._id:
+                return await self._begun_before(outcome)
             return End(await self._state(), outcome)
         except ReplayDivergence as divergence:
             return End(await self._state(), status="diverged", difference=divergence.as_json())
@@ -130,6 +132,13 @@ class Driving:
             if not self._interruption.count or not self._id:
                 raise
             return End(await self._state(), status="interrupted")
+
+    async def _begun_before(self, outcome: Outcome[Any]) -> End:
+        """Nothing was started: say so, and return how the run stands that was started for the same thing."""
+        self._id = outcome.execution_id
+        self._watcher.say(f"{self._id} was started before; it stands so:")
+        state = await self._state()
+        return End(state, outcome_of(state) if outcome.status == "accepted" else outcome)
 
     async def _state(self) -> ExecutionState:
         return await self._app.runtime.load_state(self._id)

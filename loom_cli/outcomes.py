@@ -49,6 +49,7 @@ def outcome_json(
         "gates": [gate_json(gate) for gate in open_gates(state)],
         "receives": [receive_json(wait) for wait in awaited_messages(state)],
         "wake_at": facts.wake_at,
+        "why": facts.why,
         "difference": dict(differs) if differs is not None else None,
         "length": state.length,
         "driver": outcome.driver or None if outcome is not None else None,
@@ -152,7 +153,8 @@ class Teller:
             self._receives(receives, alone=not outcome.gates)
         elif not outcome.gates:
             until = until_words(outcome.wake_at, self._now_ms())
-            self._head("waiting", "suspended", f"sleeps {until}".rstrip())
+            does = f"waits for {state.facts.why}" if state.facts.why else "sleeps"
+            self._head("waiting", "suspended", f"{does} {until}".rstrip())
             self._command("goes on then with:", self._hints.command("resume"))
         dues = [gate.due_at for gate in outcome.gates] + [wait.due_at for wait in receives]
         if dues and outcome.wake_at not in (None, *dues):

@@ -14,9 +14,9 @@ from loom.spi import EventStore, ExecutionId, Head
 from tests import shapes
 
 PINS: Final[dict[str, dict[str, str]]] = {
-    "EVENT_SCHEMA_VERSION": {"1.0.0": "KeKuVN3Iwh9aTbe04K6NfQ"},
+    "EVENT_SCHEMA_VERSION": {"1.0.0": "vowoQzb56jr1lzmU4pcvEA"},
     "KERNEL_ABI": {"1.0.0": "BcAQxzEWsxzb8j5ugRejCA"},
-    "EVENT_STORE_SPI_VERSION": {"1.0.0": "pvzSgpPHEWsdFDxSGkqWiw"},
+    "EVENT_STORE_SPI_VERSION": {"1.0.0": "sMY_kaq0k31VqHWcC0KA_Q"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "KzjAaoDq7vVieO81p3QHGw"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},

@@ -36,9 +36,13 @@ class ExecutionStarted(NamedTuple):
 
 
 class ExecutionSuspended(NamedTuple):
-    """Nothing could move; *wake_at* is when the run goes on by itself, ms since the epoch, None: only when asked."""
+    """Nothing could move; *wake_at* is when the run goes on by itself, ms since the epoch, None: only when asked.
+
+    *why* says in words what a run waits for that may not begin yet.
+    """
 
     wake_at: int | None = None
+    why: str | None = None
 
 
 class ExecutionResumed(NamedTuple):
@@ -86,9 +90,12 @@ class ExecutionGraceEnded(NamedTuple):
 
 
 class ExecutionCancelled(NamedTuple):
-    """The run ended because it was cancelled, after its clean-up; *failure* is what the clean-up itself failed with."""
+    """The run ended because it was cancelled, after its clean-up; *failure* is what the clean-up itself failed with.
 
-    cause: Literal["request", "parent", "deadline", "force"]
+    One that was `superseded` made room for a newer one before it began.
+    """
+
+    cause: Literal["request", "parent", "deadline", "force", "superseded"]
     reason: str | None = None
     failure: JsonObject | None = None
 

@@ -32,7 +32,8 @@ class Outcome(Generic[T]):
     """Where an execution stands after a verb.
 
     *status* is `completed` (then *value* is what the flow returned), `failed` (*failure* says why), `suspended` or
-    `in_doubt` (*gates* wait for a person, *wake_at* is when it goes on by itself, ms since the epoch), `cancelled` (*reason*
+    `in_doubt` (*gates* wait for a person, *wake_at* is when it goes on by itself, ms since the epoch, *reason* what a run waits
+    for that may not begin yet), `cancelled` (*reason*
     is what was said of it, *failure* what its clean-up failed with), or `accepted`: what was asked is durable, and another
     driver, which *driver* names unless none has the run yet, will journal it.
     """
@@ -66,6 +67,7 @@ class Outcome(Generic[T]):
 def outcome_of(state: ExecutionState, value: Any = None) -> Outcome[Any]:
     """Return the outcome that *state* is; *value* is the decoded result of a completed run."""
     status: Any = "running" if state.status == "new" else state.status
+    cancel = state.facts.cancel if state.status == "cancelled" else None
     return Outcome(
         execution_id=state.execution_id,
         status=status,
@@ -74,5 +76,5 @@ def outcome_of(state: ExecutionState, value: Any = None) -> Outcome[Any]:
         gates=tuple(open_gates(state)),
         wake_at=state.facts.wake_at,
         length=state.length,
-        reason=state.facts.cancel.payload.reason if state.facts.cancel and state.status == "cancelled" else None,
+        reason=cancel.payload.reason if cancel is not None else state.facts.why,
     )

@@ -219,6 +219,9 @@ def _refuse_input(id: str, flow: Flow[Any, Any], input: Any) -> None:
         raise InvalidDeclaration(
             f"the schedule {id} starts {flow!r}, which is no flow", hint="Decorate it with @loom.flow."
         )
+    if flow.starts is not None and flow.starts.dedupe is not None:
+        hint = "Each tick names its run itself, and starts it once: leave dedupe off the flow."
+        raise InvalidDeclaration(f"runs of {flow.id} are named by their {flow.starts.dedupe}", hint=hint)
     if input is MISSING and flow.input_required:
         raise InvalidDeclaration(f"the flow {flow.id} needs an input", hint=f"schedule({id!r}, ..., input=...)")
     if input is not MISSING and not flow.takes_input:

@@ -57,8 +57,8 @@ UNTRIED: Final = Attempts()
 class RunFacts(NamedTuple):
     """What changes rarely in a run. *result* and *failure* are as encoded; times are ms since the epoch.
 
-    *chain* is the id and incarnation of the first link, None in a run that is its own first. *drives* is the fencing token of
-    the last driver, *recoveries* how many drivers in a row were lost. *cancel* and *grace_ended* are the events (the end itself, where
+    *why* says what a run waits for that may not begin yet. *chain* is the id and incarnation of the first link, None in a run that is its own first. *drives* is the fencing token of
+    the last driver, *recoveries* how many drivers in a row were lost, *why* what a run waits for that may not begin yet. *cancel* and *grace_ended* are the events (the end itself, where
     it was forced), *held* the
     topics that an operator holds back, *outcomes* what was learned of decisions later.
     """
@@ -76,6 +76,7 @@ class RunFacts(NamedTuple):
     generation: int = 0
     drives: int = 0
     wake_at: int | None = None
+    why: str | None = None
     result: Any = None
     failure: Mapping[str, Any] | None = None
     cause: int | None = None

@@ -24,6 +24,7 @@ from loom.core.missing import MISSING
 from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import ExecutionState, RunFacts
 from loom.core.step import Step
+from loom.driving.admission import Admissions
 from loom.driving.standing import Standing, standing
 from loom.driving.tenure import Hold, Tenure
 from loom.driving.writer import GroupWriter
@@ -59,6 +60,11 @@ class Manner(NamedTuple):
     is_start: bool = False
     asks_only: bool = False
     is_attempt: bool = False
+
+    @property
+    def asks_admission(self) -> bool:
+        """Whether a run may have to wait before its body runs: not where that was asked, or where the body goes no further."""
+        return not (self.is_start or self.asks_only)
 
     @property
     def records_divergence(self) -> bool:
@@ -112,6 +118,7 @@ class Driver:
         self._fingerprints: dict[str, str] = {}
         self._hints: dict[str, tuple[Any, Any]] = {}
         self._tenure: Tenure | None = None
+        self.admissions = Admissions(surroundings, partial(self.journal, drives=False))
 
     @property
     def tenure(self) -> Tenure:
@@ -225,21 +232,28 @@ class Driver:
             drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
         )
         body = partial(self._body, flow, context, journal.state.facts)
-        return self._carry_out(drive, hold, body, flow, records_divergence=manner.records_divergence)
+        return self._carry_out(drive, hold, body, flow=flow, manner=manner)
 
     async def _carry_out(
         self,
         drive: Drive,
         hold: Hold,
         body: Callable[[], Awaitable[Any]],
-        flow: Flow[Any, Any],
         *,
-        records_divergence: bool,
+        flow: Flow[Any, Any],
+        manner: Manner,
     ) -> Outcome[Any]:
         try:
-            state = await drive.run(body)
+            if (
+                flow.starts is not None
+                and manner.asks_admission
+                and await self.admissions.keeps_back(flow, drive.journal)
+            ):
+                drive.ending = "done" if drive.state.is_terminal else "park"
+            else:
+                await drive.run(body)
         except ReplayDivergence as divergence:
-            if records_divergence:
+            if manner.records_divergence:
                 await self._park_diverged(drive.journal, divergence)
             raise
         finally:
@@ -248,7 +262,9 @@ class Driver:
                 await hold.let_go()
             finally:
                 del self.drives[drive.state.execution_id]
-        return self.outcome(state, flow)
+        if flow.starts is not None:
+            await self.admissions.left(flow, drive.state)
+        return self.outcome(drive.state, flow)
 
     def standing(self, status: str, row: ExecutionRow) -> Standing:
         """Return who has the run that is *status* by its log, and *row* in the index."""

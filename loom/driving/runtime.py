@@ -26,6 +26,7 @@ from loom.core.state import TERMINAL, ExecutionState
 from loom.core.step import Step
 from loom.core.views import awaited_messages
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
+from loom.driving.admission import Waiting
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
 from loom.driving.driver import LINGER_S, Ask, Driver, Manner, Offered, manner
@@ -140,16 +141,19 @@ class WorkflowRuntime(StoppingVerbs):
             raise TypeError(f"start() takes no {', '.join(sorted(unknown))}")
         wished = manner(options.get("principal"), options.get("linger_s", LINGER_S), is_start=True)
         found, resources = self.flow(flow), await self._driver.open()
-        chosen = execution_id(id) if id is not None else None
         fact = self._starting.fact(found, input, options.get("attributes"))
         fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
-        run_id = chosen or self._starting.made_up_id(found.id)
         started = options.get("started")
-        durably = chosen is not None or started is not None
-        journal = await self._starting.begun(run_id, fact, wished.principal, drives=True, durably=durably)
+        begun = await self._starting.begin(
+            found, fact, id, principal=wished.principal, drives=True, durably=started is not None
+        )
+        if isinstance(begun, Outcome):
+            return begun
         if started is not None:
-            started(run_id)
-        return await self._driver.take_up(journal, found, wished, resources)
+            started(begun.journal.state.execution_id)
+        if begun.waiting is not None:
+            return await self._in_line(found, begun.journal.state, begun.waiting, wished)
+        return await self._driver.take_up(begun.journal, found, wished, resources)
 
     async def resume(
         self,
@@ -228,11 +232,25 @@ class WorkflowRuntime(StoppingVerbs):
             state, incarnation = await self._loaded(execution_id)
             fact, flow = retried(state), self.flow(state.facts.flow)
             await self._messages.put_back(state, incarnation, fact.void)
-            journal = self._driver.journal(state, incarnation, drives=True)
+            waiting = await self._driver.admissions.join_again(flow, state) if flow.starts is not None else None
+            journal = self._driver.journal(state, incarnation, drives=waiting is None)
             journal.commit("EXECUTION_RETRIED", fact, _by(principal))
+            if waiting is not None:
+                journal.commit("EXECUTION_SUSPENDED", waiting.fact)
             await journal.barrier()
-            driving = self._driver.take_up(journal, flow, wished, resources)
+            driving = self._driver.take_up(journal, flow, wished, resources) if waiting is None else None
+        if waiting is not None:
+            return await self._in_line(flow, journal.state, waiting, wished)
+        assert driving is not None
         return await driving
+
+    async def _in_line(
+        self, flow: Flow[Any, Any], state: ExecutionState, waiting: Waiting, wished: Manner
+    ) -> Outcome[Any]:
+        """Return that a run waits before it begins, which is written; go on where that is over by now."""
+        if not await self._driver.admissions.parked(flow, state, waiting):
+            return self._driver.outcome(state, flow)
+        return await self._go_on(state.execution_id, lambda *_: wished._replace(is_start=False))
 
     async def send(
         self,

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from loom import values
 from loom.core import facts as f
 from loom.core.envelope import NO_METADATA
+from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
-from loom.core.ids import ExecutionId
+from loom.core.ids import ExecutionId, execution_id
 from loom.core.missing import MISSING
+from loom.core.outcome import Outcome
 from loom.core.state import empty_state
+from loom.driving.admission import Waiting
 from loom.driving.driver import Driver
+from loom.driving.loading import load
+from loom.driving.terms import deduped_id
 from loom.kernel.errors import ExecutionAlreadyExists, SequenceConflict
 from loom.kernel.fold import RULES
 from loom.kernel.journal import Journal
+from loom.spi.event_store import ExecutionQuery
+
+
+class Begun(NamedTuple):
+    """A run that was started: the journal to drive it with, or what it is *waiting* for before it begins."""
+
+    journal: Journal
+    waiting: Waiting | None
 
 
 class Starting:
@@ -56,21 +69,89 @@ class Starting:
         token = base64.b32encode(self._driver.around.entropy.token(10)).decode("ascii").lower()
         return ExecutionId(f"{flow[:150]}-{token[:12]}")
 
-    async def begun(
-        self, run_id: ExecutionId, fact: f.ExecutionStarted, principal: str | None, *, drives: bool, durably: bool
-    ) -> Journal:
-        """Write the start of *run_id*, and return the journal to drive it with; else it is parked, for a worker to take.
+    def id_of(self, flow: Flow[Any, Any], fact: f.ExecutionStarted, id: str | None) -> ExecutionId | None:
+        """Return the id that was chosen for a run, by whoever starts it or by what it is for; None: any will do.
 
         Raises:
-            ExecutionAlreadyExists: the id is taken; known only if it is to be *durably* there on return.
+            InvalidId, InvalidPayload, InvalidDeclaration: it cannot be used, what the run is for is not said, or both are.
         """
-        journal = self._driver.journal(empty_state(run_id), None, drives=drives)
+        if flow.starts is None or flow.starts.dedupe is None:
+            return execution_id(id) if id is not None else None
+        if id is not None:
+            hint = f"Leave the id off; or leave dedupe off the flow, and give ids made of {flow.starts.dedupe}."
+            raise InvalidDeclaration(f"runs of {flow.id} are named by their {flow.starts.dedupe}, not {id}", hint=hint)
+        return deduped_id(flow, fact.input, flow.starts.dedupe)
+
+    async def _begun_before(self, flow: Flow[Any, Any], run_id: ExecutionId | None) -> Outcome[Any] | None:
+        """Return where the run stands that was started for the same thing; None when there is none, or any number may be.
+
+        Raises:
+            ExecutionAlreadyExists: the id of such a run is that of another flow's.
+        """
+        if run_id is None or flow.starts is None or flow.starts.dedupe is None:
+            return None
+        rows = await self._driver.around.storage.find(ExecutionQuery(chain=run_id, tips=True, limit=1))
+        if not rows:
+            return None
+        if rows[0].index.flow != flow.id:
+            raise ExecutionAlreadyExists(execution_id=run_id)
+        state, row = await load(self._driver.around.storage, rows[0].execution_id)
+        if state.is_terminal:
+            return self._driver.outcome(state, flow)
+        return Outcome(execution_id=row.execution_id, status="accepted", length=state.length, driver=row.driver)
+
+    async def begin(
+        self,
+        flow: Flow[Any, Any],
+        fact: f.ExecutionStarted,
+        id: str | None,
+        *,
+        principal: str | None,
+        drives: bool,
+        durably: bool,
+    ) -> Begun | Outcome[Any]:
+        """Write the start of a run; it is parked where it may not begin yet, or is for a worker and *drives* is false.
+
+        Return where an earlier run stands instead, with nothing written, if it was started for the same thing.
+
+        Raises:
+            InvalidId, InvalidPayload, InvalidDeclaration: nothing was written.
+            ExecutionAlreadyExists: the id is taken; known only if the start is *durably* there on return.
+        """
+        chosen = self.id_of(flow, fact, id)
+        run_id = chosen or self.made_up_id(flow.id)
+        if flow.starts is None:
+            return await self._begun(run_id, fact, principal, drives=drives, durably=durably or chosen is not None)
+        if before := await self._begun_before(flow, chosen):
+            return before
+        waiting = await self._driver.admissions.join(flow, run_id, fact, begins=drives)
+        durably = durably or chosen is not None or waiting is not None
+        try:
+            return await self._begun(run_id, fact, principal, waiting=waiting, drives=drives, durably=durably)
+        except ExecutionAlreadyExists:
+            if before := await self._begun_before(flow, chosen):
+                return before
+            raise
+
+    async def _begun(
+        self,
+        run_id: ExecutionId,
+        fact: f.ExecutionStarted,
+        principal: str | None,
+        *,
+        waiting: Waiting | None = None,
+        drives: bool,
+        durably: bool,
+    ) -> Begun:
+        journal = self._driver.journal(empty_state(run_id), None, drives=drives and waiting is None)
         journal.commit("EXECUTION_STARTED", fact, {"principal": principal} if principal else NO_METADATA)
-        if not drives:
+        if waiting is not None:
+            journal.commit("EXECUTION_SUSPENDED", waiting.fact)
+        elif not drives:
             journal.commit("EXECUTION_SUSPENDED", f.ExecutionSuspended(wake_at=journal.state.at))
         if durably:
             try:
                 await journal.barrier()
             except SequenceConflict as conflict:
                 raise ExecutionAlreadyExists(execution_id=run_id) from conflict
-        return journal
+        return Begun(journal, waiting)

@@ -82,12 +82,12 @@ def _execution_started(s: ExecutionState, e: Event) -> ExecutionState:
 
 def _execution_suspended(s: ExecutionState, e: Event) -> ExecutionState:
     doubtful = any(start.type == "STEP_STARTED" for start in s.gates.values())
-    return _facts(s, e, "in_doubt" if doubtful else "suspended", wake_at=e.payload.wake_at)
+    return _facts(s, e, "in_doubt" if doubtful else "suspended", wake_at=e.payload.wake_at, why=e.payload.why)
 
 
 def _execution_resumed(s: ExecutionState, e: Event) -> ExecutionState:
-    recoveries = s.facts.recoveries if e.payload.cut_off else 0
-    return _facts(s, e, "running", wake_at=None, difference=None, drives=s.facts.drives + 1, recoveries=recoveries)
+    changes: Any = {"recoveries": s.facts.recoveries if e.payload.cut_off else 0, "drives": s.facts.drives + 1}
+    return _facts(s, e, "running", wake_at=None, why=None, difference=None, **changes)
 
 
 def _execution_taken_over(s: ExecutionState, e: Event) -> ExecutionState:
@@ -103,7 +103,7 @@ def _execution_taken_over(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _execution_paused(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, "paused", wake_at=None, is_paused=True)
+    return _facts(s, e, "paused", wake_at=None, why=None, is_paused=True)
 
 
 def _execution_unpaused(s: ExecutionState, e: Event) -> ExecutionState:
@@ -119,7 +119,7 @@ def _grace_ended(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _execution_cancelled(s: ExecutionState, e: Event) -> ExecutionState:
-    changed = _facts(s, e, "cancelled", wake_at=None, failure=e.payload.failure, cancel=s.facts.cancel or e)
+    changed = _facts(s, e, "cancelled", wake_at=None, why=None, failure=e.payload.failure, cancel=s.facts.cancel or e)
     return changed._replace(gates=HashTrieMap())
 
 

@@ -72,11 +72,8 @@ class Requests:
         journal = self._drive.journal
         if journal.incarnation is None:
             return ()
-        run_id, life = journal.state.facts.chain or (journal.state.execution_id, journal.incarnation)
-        pending = await self._lane.pending(run_id, life, after=self.seen)
-        return [
-            request for request in pending if request.number > self.seen
-        ]  # another reading may have ended meanwhile
+        pending = await self._lane.pending(journal.state.execution_id, journal.incarnation)
+        return [request for request in pending if request.number > self.seen]
 
     async def read(self) -> None:
         """Read what is new in the lane: messages into the inbox, others into `fresh`, which is to be applied at once."""

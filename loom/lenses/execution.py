@@ -102,6 +102,7 @@ class ExecutionView:
     at: int
     started_at: int
     wake_at: int | None
+    why: str | None
     principal: str | None
     attributes: Mapping[str, Any]
     generation: int
@@ -140,6 +141,7 @@ def execution_view(state: ExecutionState, events: Sequence[Event]) -> ExecutionV
         at=state.at,
         started_at=facts.started_at,
         wake_at=facts.wake_at,
+        why=facts.why,
         principal=facts.principal,
         attributes=facts.attributes,
         generation=facts.generation,

@@ -20,6 +20,7 @@ def execution_json(view: ExecutionView) -> JsonObject:
         "at": view.at,
         "started_at": view.started_at,
         "wake_at": view.wake_at,
+        "why": view.why,
         "principal": view.principal,
         "attributes": dict(view.attributes),
         "generation": view.generation,

@@ -272,10 +272,8 @@ class RequestLane(Protocol):
         """
         ...
 
-    async def pending(
-        self, execution_id: ExecutionId, incarnation: Incarnation, *, after: int = 0
-    ) -> Sequence[Request]:
-        """Return the requests with a number greater than *after* that no append has consumed, in order."""
+    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
+        """Return the requests that no append has consumed, in order."""
         ...
 
 

@@ -91,12 +91,10 @@ class MemoryStorage(MemorySchedules, MemoryLines):
         wish = Send(execution_id, kind, key, at, body)
         return self._kept.insert(wish, incarnation=incarnation, while_open=while_open)
 
-    async def pending(
-        self, execution_id: ExecutionId, incarnation: Incarnation, *, after: int = 0
-    ) -> Sequence[Request]:
+    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
         """Return the requests that no append has consumed, in order."""
         log = self._kept.life(execution_id, incarnation)
-        return [request for request in log.pending() if request.number > after] if log else []
+        return log.pending() if log else []
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""

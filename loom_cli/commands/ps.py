@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
+from loom.core.ids import ExecutionId
 from loom.core.ids import execution_id as as_id
+from loom.spi.admission_store import Admission, AdmissionStore
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom_cli.cli import Cli
 from loom_cli.drivers import held_words
@@ -17,8 +19,9 @@ from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.options import EVENTS_MAX, FlowFilterOption, JsonOption, StoreOption
-from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
+from loom_cli.screen import STATUS_STYLES, Column, Styled
 from loom_cli.times import distance
+from loom_cli.wording import joined
 
 app = command_app()
 
@@ -59,14 +62,14 @@ def ps(
     query = ExecutionQuery(
         statuses=_known(status or []), flows=flow or (), with_gates=gates, limit=limit, before=_cursor(before)
     )
-    rows = cli.run(storage.find(query))
+    rows, lines = cli.run(_found(storage, query))
     for row in rows:
         if _gates(row) is None:
             cli.screen.note(f"the index row of {row.execution_id} is damaged: `loom show` reads its log instead")
     if as_json:
-        cli.screen.json([row_json(row) for row in rows])
+        cli.screen.json([row_json(row, lines.get(row.execution_id)) for row in rows])
     elif rows:
-        cli.screen.table(_COLUMNS, [_cells(row, cli.now_ms(), cli.screen) for row in rows])
+        cli.screen.table(_COLUMNS, [_cells(row, lines.get(row.execution_id), cli.now_ms()) for row in rows])
     else:
         cli.screen.note(f"no executions {'like that ' if query != ExecutionQuery(limit=limit) else ''}in {storage.url}")
         _note_near(cli, storage, flow or [])
@@ -75,6 +78,18 @@ def ps(
             Styled(f"there may be more: --before {rows[-1].index.started_at}:{rows[-1].execution_id}", "dim")
         )
     return ExitCode.DONE
+
+
+async def _found(
+    storage: Storage, query: ExecutionQuery
+) -> tuple[Sequence[ExecutionRow], Mapping[ExecutionId, Admission]]:
+    """Return the rows, and how those stand that wait in a line before they begin."""
+    rows = await storage.find(query)
+    waiting = [row.execution_id for row in rows if row.index.status == "suspended" and row.index.gates == "[]"]
+    if not waiting or not isinstance(storage, AdmissionStore):
+        return rows, {}
+    lines = await storage.admissions(waiting)
+    return rows, {run: admission for run, admission in lines.items() if admission.stage != "begun"}
 
 
 def _note_near(cli: Cli, storage: Storage, flows: Sequence[str]) -> None:
@@ -87,8 +102,8 @@ def _note_near(cli: Cli, storage: Storage, flows: Sequence[str]) -> None:
         cli.screen.note(Styled(f"did you mean --flow {' or '.join(sorted(near))}?", "dim"))
 
 
-def row_json(row: ExecutionRow) -> dict[str, Any]:
-    """Return a row of the index in the shape of docs/reference/json.md."""
+def row_json(row: ExecutionRow, line: Admission | None = None) -> dict[str, Any]:
+    """Return a row of the index in the shape of docs/reference/json.md, with where the run stands in line."""
     index = row.index
     return {
         "id": row.execution_id,
@@ -102,16 +117,19 @@ def row_json(row: ExecutionRow) -> dict[str, Any]:
         "attributes": _cell(index.attributes) or {},
         "driver": row.driver or None,
         "lease_ms": row.lease_ms if row.driver else None,
+        "line": {"stage": line.stage, "ahead": line.ahead, "wake_at": line.wake_at} if line is not None else None,
         "cursor": f"{index.started_at}:{row.execution_id}",
     }
 
 
-def _cells(row: ExecutionRow, now_ms: int, screen: Screen) -> Sequence[str | Styled]:
+def _cells(row: ExecutionRow, line: Admission | None, now_ms: int) -> Sequence[str | Styled]:
     index = row.index
     gates = _gates(row)
     waits = ", ".join(str(gate["gate"]) for gate in gates) if gates is not None else "?"
     if held := held_words(row):
         waits = f"{waits}; {held}" if waits else held
+    elif line is not None:
+        waits = _line_words(line, now_ms)
     elif not waits and index.wake_at is not None:
         waits = f"the clock, {distance(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
     elif not waits and index.status == "suspended":
@@ -123,6 +141,15 @@ def _cells(row: ExecutionRow, now_ms: int, screen: Screen) -> Sequence[str | Sty
         Styled(distance(index.started_at, now_ms), "dim"),
         waits,
     )
+
+
+def _line_words(line: Admission, now_ms: int) -> str:
+    """Return what a run waits for that may not begin yet."""
+    if line.newer is not None or (line.wake_at is not None and line.wake_at <= now_ms):
+        return "a driver"
+    told = {"quiet": "a quiet time", "line": "a place", "turn": "its turn"}.get(line.stage, "")
+    ahead = f"{line.ahead} ahead" if line.stage == "line" and line.ahead else ""
+    return joined(told, ahead, distance(line.wake_at, now_ms) if line.wake_at is not None else "")
 
 
 def _gates(row: ExecutionRow) -> list[dict[str, Any]] | None:

@@ -16,6 +16,10 @@ from loom.core.missing import MISSING
 from loom.core.schedule import CAP_MAX, repeats, walls
 
 
+@loom.flow(starts=loom.Starts(dedupe="id"))
+async def once(ctx: loom.Context, order: dict[str, int]) -> None: ...
+
+
 @loom.flow
 async def report(ctx: loom.Context) -> str:
     return "done"
@@ -144,6 +148,7 @@ def test_a_zone_that_there_is_not_is_refused(tz: str, hint: str) -> None:
         (report, {"input": 1}, "the flow report takes no input"),
         (report, {"input": None}, "the flow report takes no input"),
         ("report", {}, "which is no flow"),
+        (once, {"input": {"id": 1}}, "runs of once are named by their id"),
         (report, {"jitter": timedelta(seconds=-1)}, "is negative"),
         (report, {"jitter": timedelta(days=1)}, "reaches to the next tick"),
         (report, {"catch_up": "one"}, "catch_up='one' is no way to catch up"),

@@ -429,9 +429,9 @@ class LaneReadings(MemoryStorage):
         super().__init__()
         self.readings = 0
 
-    async def pending(self, *about: Any, **more: Any) -> Any:
+    async def pending(self, *about: Any) -> Any:
         self.readings += 1
-        return await super().pending(*about, **more)
+        return await super().pending(*about)
 
 
 async def test_a_receive_whose_message_is_there_costs_no_further_reading_of_the_lane() -> None:

@@ -37,9 +37,7 @@ class LogAlone:
     async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
         raise AssertionError("a replay that still waits writes nothing")
 
-    async def pending(
-        self, execution_id: ExecutionId, incarnation: Incarnation, *, after: int = 0
-    ) -> Sequence[Request]:
+    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
         self.asked.add("pending")
         return ()
 

@@ -67,6 +67,7 @@ def test_json_is_one_object_and_prints_of_the_author_stay_out_of_it(desk: Path) 
         "gates": [],
         "receives": [],
         "wake_at": None,
+        "why": None,
         "difference": None,
         "length": 2,
         "driver": None,

@@ -89,16 +89,6 @@ class RequestLaneConformance:
 
         assert [request.number for request in await store.pending(REFUND, begun.incarnation)] == [2]
 
-    async def test_what_was_read_before_is_left_out(self, store: Storage) -> None:
-        begun = await appended(store, first(REFUND))
-        for _ in range(4):
-            await insert(store, begun)
-        await appended(store, after(begun, REFUND, b"took 3", consumes=[3]))
-
-        found = [await store.pending(REFUND, begun.incarnation, after=number) for number in range(5)]
-
-        assert [[request.number for request in requests] for requests in found] == [[1, 2, 4], [2, 4], [4], [4], []]
-
     async def test_a_number_is_never_given_again(self, store: Storage) -> None:
         begun = await appended(store, first(REFUND))
         await insert(store, begun)

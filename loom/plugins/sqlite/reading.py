@@ -24,7 +24,7 @@ _IDS: Final = "SELECT id FROM executions WHERE id > ? AND id >= ? AND id < ? ORD
 _PENDING: Final = """
     SELECT number, kind, key, at, body
     FROM requests INDEXED BY requests_pending
-    WHERE run = (SELECT run FROM executions WHERE id = ? AND run = ?) AND consumed = 0 AND number > ?
+    WHERE run = (SELECT run FROM executions WHERE id = ? AND run = ?) AND consumed = 0
     ORDER BY number
 """
 _ROWS: Final = """
@@ -92,9 +92,9 @@ def ids(raw: sqlite3.Connection, *, after: str, prefix: str, limit: int) -> list
     return [execution_id for (execution_id,) in rows]
 
 
-def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int, *, after: int) -> list[Request]:
-    """Return the requests above the number *after* that no append has consumed."""
-    return [Request._make(row) for row in raw.execute(_PENDING, (execution_id, incarnation, after))]
+def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int) -> list[Request]:
+    """Return the requests that no append has consumed."""
+    return [Request._make(row) for row in raw.execute(_PENDING, (execution_id, incarnation))]
 
 
 def row(raw: sqlite3.Connection, execution_id: str, *, now: int) -> ExecutionRow | None:

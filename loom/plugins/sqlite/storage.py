@@ -148,11 +148,9 @@ class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines):
         """Return execution ids by code point order; see `EventStore.ids`."""
         return await self._read(reading.ids, after=after, prefix=prefix, limit=limit)
 
-    async def pending(
-        self, execution_id: ExecutionId, incarnation: Incarnation, *, after: int = 0
-    ) -> Sequence[Request]:
+    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
         """Return the requests that no append has consumed, in order."""
-        return await self._read(reading.pending, execution_id, incarnation, after=after)
+        return await self._read(reading.pending, execution_id, incarnation)
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""
