@@ -76,7 +76,7 @@ class ExecutionCancelRequested(NamedTuple):
     """Somebody, a parent or the run's deadline (*cause*) wants it to end; the flow sees it as `loom.Cancelled`.
 
     *due_at* is when its grace is over, ms since the epoch: what the flow still does then is cut off. *closed* are the starts
-    of the gates that nobody waits at any more.
+    of the gates and receives that nobody waits at any more.
     """
 
     cause: Literal["request", "parent", "deadline"]

@@ -46,13 +46,14 @@ class AwaitedMessage(NamedTuple):
 
 def awaited_messages(state: ExecutionState) -> list[AwaitedMessage]:
     """Return the receives that stand open, the oldest first."""
-    if state.is_terminal:
+    if state.is_terminal or state.facts.grace_ended is not None:
         return []
+    closed = (state.facts.cancel.payload.closed or ()) if state.facts.cancel is not None else ()
     cuts = tuple(f"{cut.start.payload.id}/" for cut in state.cuts.values())
     return [
         AwaitedMessage(start.payload.id, sequence, start.at, start.payload.topic, start.payload.due_at)
         for sequence, start in sorted(state.open.items())
-        if start.type == "MESSAGE_AWAITED" and not start.payload.id.startswith(cuts)
+        if start.type == "MESSAGE_AWAITED" and sequence not in closed and not start.payload.id.startswith(cuts)
     ]
 
 

@@ -353,7 +353,7 @@ class Driver:
         """
         run_id = drive.state.execution_id
         call = drive.delivery.calls.get(ask.body["start"])
-        if call is None or call.settled:
+        if call is None or call.outcome is not None:
             raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
         drive.requests.fact_of(ask.kind, ask.body)
         taken = await self.insert(run_id, incarnation, ask)

@@ -24,6 +24,7 @@ GRACE_MS: Final = 30_000
 PATIENCE_MS: Final = 5_000
 """So long after its grace a flow may still wait for what is no syscall; then it is abandoned."""
 REQUESTED, GRACE_ENDED = "EXECUTION_CANCEL_REQUESTED", "EXECUTION_GRACE_ENDED"
+_CLOSED: Final = ("GATE_OPENED", "MESSAGE_AWAITED")
 LEFT_BEHIND: Final = "it was still running when the cancelled run could wait no longer"
 
 
@@ -67,8 +68,8 @@ class Cancelling:
         drive = self._drive
         if drive.state.facts.cancel is not None:
             raise LoomError("it is being cancelled already")
-        calls = [drive.delivery.calls.get(start) for start in drive.state.gates]
-        closed = sorted(call.sequence for call in calls if call is not None and not call.free)
+        waits = [call for call in drive.delivery.calls.values() if call.syscall.starts in _CLOSED and not call.free]
+        closed = sorted(call.sequence for call in waits if not call.settled)
         due_at = drive.now_ms() + body.get("grace_ms", GRACE_MS)
         return f.ExecutionCancelRequested(body["cause"], due_at, body.get("reason"), closed or None)
 

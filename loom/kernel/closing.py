@@ -36,8 +36,12 @@ async def close(drive: Drive) -> None:
     if isinstance(error, RecordUnreadable):  # the input: its type has changed
         drive.stop(error)
         return
-    drive.commit(*_ended(drive, drive.body, error))
-    drive.ending = "done"
+    type_, fact = _ended(drive, drive.body, error)
+    if drive.journal.incarnation is None:
+        drive.commit(type_, fact)  # nobody can know of it yet, and want it cancelled
+    elif not await drive.leave(type_, fact, ("cancel",)):
+        return
+    drive.ending = drive.ending or "done"
     if drive.delivery.unasked:
         names = ", ".join(call.id for call in drive.delivery.unasked)
         told = f"{names} of {drive.state.execution_id} was called and never awaited, so it did not happen"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
@@ -36,6 +36,7 @@ from loom.kernel.requests import Requests
 from loom.kernel.scopes import ScopeSyscall, is_signal, run_body
 from loom.kernel.surroundings import Surroundings
 from loom.kernel.unwinding import Unwinding
+from loom.spi.event_store import RequestKind
 from loom.spi.timers import Timers
 
 Ending = Literal["park", "stop", "done"]
@@ -343,6 +344,7 @@ class Drive:
         self.delivery.closed = True
         self.timers.disarm()
         await self.flights.wait(max(self.around.grace_s, self.flights.once_timeout_s()))
+        self.requests.apply("pause")
         if self.state.facts.is_paused:
             self.ending = self.ending or "park"
         self.stop(DriveInterrupted(execution_id=self.state.execution_id))
@@ -357,16 +359,20 @@ class Drive:
             self.unwinding.watch_stray(self._root, STRAY_WAIT_S)
         if is_stray or (due is not None and due - self.around.clock.now_ms() <= self.setting.linger_ms):
             return True
+        if await self.leave("EXECUTION_SUSPENDED", f.ExecutionSuspended(wake_at=due)):
+            self.ending = self.ending or "park"  # unless something stopped it meanwhile
+        return False
+
+    async def leave(self, type_: str, payload: Any, kinds: Sequence[RequestKind] = ()) -> bool:
+        """Write the fact that the drive ends with, and return whether it stands: False when there is news in the lane."""
         self.timers.disarm()
         self.asking.is_paused = True
         self.unpaused.clear()
-        parked = await self.journal.park(f.ExecutionSuspended(wake_at=due), seen=self.requests.seen)
+        stands = await self.journal.leave(type_, payload, seen=self.requests.seen, kinds=kinds)
         self.asking.is_paused = False
         self.unpaused.set()
-        if parked:
-            self.ending = self.ending or "park"  # unless something stopped it meanwhile
-            return False
-        self.requests.are_waiting = True
-        self.timers.arm()
-        self.asking.release()
-        return False
+        if not stands:
+            self.requests.are_waiting = True
+            self.timers.arm()
+            self.asking.release()
+        return stands

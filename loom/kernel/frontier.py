@@ -83,7 +83,7 @@ def _go_on(drive: Drive, recorded: Recorded) -> None:
         drive.commit("EXECUTION_MIGRATED", f.ExecutionMigrated(before, setting.fingerprint, recorded.differences))
     drive.live.set()
     drive.timers.arm()
-    drive.requests.apply("cancel", "pause")  # before anything is taken up
+    drive.requests.apply("cancel")  # before anything is taken up
     if drive.is_interrupted:
         return
     taken_up, drive.asking.taken_up = drive.asking.taken_up, []

@@ -35,6 +35,7 @@ from loom.spi.event_store import (
     Lane,
     LaneNotEmpty,
     LeaseChange,
+    RequestKind,
 )
 
 Event = EventEnvelope[Any]
@@ -100,8 +101,8 @@ class Journal:
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._park: _Park | None = None
         self._park_taken: _Park | None = None
-        self._seen = 0
         self._lease, self._gone, self.is_held = lease, gone, False
+        self._news: tuple[int, Sequence[RequestKind]] = (0, ())
         self._gates: tuple[Any, str] = (None, "[]")
 
     def commit(
@@ -154,20 +155,20 @@ class Journal:
         """The length of the log up to the last outcome the flow may have acted on; 0 when that is on disk."""
         return self._acted_on if self._acted_on > self.durable else 0
 
-    async def park(self, payload: Any, *, seen: int = 0) -> bool:
-        """Append `EXECUTION_SUSPENDED` and all that is unwritten in one transaction, unless the lane holds news.
+    async def leave(self, type_: str, payload: Any, *, seen: int, kinds: Sequence[RequestKind] = ()) -> bool:
+        """Append the fact that the drive ends with, and all that is unwritten, in one transaction, unless the lane holds news.
 
-        Requests up to the number *seen* are none. Returns whether the run is parked; False: requests wait, and only the
-        unwritten events were written.
+        Requests up to the number *seen* are none, nor are those of other *kinds* where some are given. Returns whether it
+        is written; False: requests wait, and only the unwritten events were written.
 
         Raises:
             LoomError: the write failed.
         """
         if self.error is not None:
             raise self.error
-        event = self._event("EXECUTION_SUSPENDED", payload, NO_METADATA)
+        event = self._event(type_, payload, NO_METADATA)
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._park, self._seen = (event, evolve(self.state, event), future), seen
+        self._park, self._news = (event, evolve(self.state, event), future), (seen, kinds)
         self.writer.enqueue(self, 1, 0)
         self.writer.kick()
         return await future
@@ -195,7 +196,8 @@ class Journal:
             index=self._index(state),
             consumes=consumes,
             lane=Lane(*facts.chain) if facts.chain else None,
-            lane_above=None if self._park_taken is None else self._seen,
+            lane_above=None if self._park_taken is None else self._news[0],
+            lane_kinds=() if self._park_taken is None else self._news[1],
             lease=lease,
             takes_over=takes_over,
             gone=self._gone or "" if takes_over else "",
@@ -224,6 +226,8 @@ class Journal:
             self._park_taken = None
             events.append(event)
             resolve(future, True)
+            if self._on_event is not None:
+                tell(self._on_event, event)
         self._taken = []
         self._tell(events)
         while self._waiters and self._waiters[0][0] <= self.durable:

@@ -92,8 +92,11 @@ class Requests:
             self.apply()
 
     def apply(self, *kinds: str) -> None:
-        """Journal what was read, of *kinds* or all: each as the fact it asks for, or as dropped when it came too late."""
-        fresh = [request for request in self.fresh if not kinds or request.kind in kinds]
+        """Journal what was read, of *kinds* or all: each as the fact it asks for, or as dropped when it came too late.
+
+        A pause is journaled when what is in flight has ended.
+        """
+        fresh = [request for request in self.fresh if (request.kind in kinds if kinds else request.kind != "pause")]
         self.fresh = [request for request in self.fresh if request not in fresh]
         for request in fresh:
             body = orjson.loads(request.body)
@@ -104,6 +107,8 @@ class Requests:
                 continue
             event = self._drive.commit(type_, fact, self.about(request, body), consumes=request.number)
             KINDS[request.kind][1](self._drive, event)
+        if self.fresh and self.fresh[0].kind == "pause":
+            self._drive.interrupt()
         self._drive.delivery.stir()  # a message may have come, or a topic was released
 
     def fact_of(self, kind: str, body: Body) -> tuple[str, Any]:
@@ -131,7 +136,7 @@ def _settles(type_: str, syscall: type[Any], fact: Callable[[Any, Call, Body], A
 
     def fact_of(drive: Drive, body: Body) -> tuple[str, Any]:
         call = drive.delivery.calls.get(body["start"])
-        if call is None or call.settled or call.sequence not in drive.state.gates:
+        if call is None or call.outcome is not None or call.sequence not in drive.state.gates:
             raise LoomError("what it answers is not open any more")
         if not isinstance(call.syscall, syscall):
             raise LoomError(f"{call.id} is not settled so")
@@ -143,6 +148,12 @@ def _settles(type_: str, syscall: type[Any], fact: Callable[[Any, Call, Body], A
 def _given(type_: str, fact: type[Any]) -> FactOf:
     """Return what makes the fact that a request holds as it is."""
     return lambda _, body: (type_, fact(**{name: body[name] for name in fact._fields if name in body}))
+
+
+def _paused(drive: Drive, body: Body) -> tuple[str, Any]:
+    if drive.state.facts.is_paused:
+        raise LoomError("it is paused already")
+    return "EXECUTION_PAUSED", f.ExecutionPaused(body.get("reason"))
 
 
 def _delivered(drive: Drive, event: Event) -> None:
@@ -164,7 +175,7 @@ KINDS: Final[Mapping[str, tuple[FactOf, Callable[[Drive, Event], None]]]] = {
     "answer": (_settles("GATE_ANSWERED", GateSyscall, GateSyscall.answer), _delivered),
     "verdict": (_settles("EFFECT_RESOLVED", StepSyscall, StepSyscall.verdict), _resolved),
     "cancel": (lambda drive, body: (REQUESTED, drive.cancelling.fact_of(body)), lambda d, e: d.cancelling.requested(e)),
-    "pause": (_given("EXECUTION_PAUSED", f.ExecutionPaused), lambda drive, _: drive.interrupt()),
+    "pause": (_paused, _noted),
     "hold": (_given("TOPIC_HELD", f.TopicHeld), _noted),
     "release": (_given("TOPIC_RELEASED", f.TopicReleased), _noted),
     "denial": (_given("EXECUTION_DENIED", f.ExecutionDenied), _noted),

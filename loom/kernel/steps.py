@@ -68,7 +68,7 @@ class StepSyscall:
         known = drive.state.attempts.get(call.sequence, UNTRIED)
         if known.doubt is not None:
             return
-        if known.in_flight and (call.start.payload.once or known.crashes >= CRASHES_MAX):
+        if known.in_flight and (call.start.payload.once or (known.crashes >= CRASHES_MAX and drive.wants(call))):
             reason = LOST if call.start.payload.once else LOST_AGAIN.format(known.crashes)
             drive.commit("EFFECT_INDOUBT", f.EffectIndoubt(start=call.sequence, reason=reason))
             return
@@ -173,4 +173,5 @@ class StepSyscall:
     def again(self, call: Call, drive: Drive) -> None:
         """Run it again after the verdict "retry"."""
         known = drive.state.attempts.get(call.sequence, UNTRIED)
-        self._dispatch(call, drive, known.failed + 1, marked=True)
+        if drive.wants(call):
+            self._dispatch(call, drive, known.failed + 1, marked=True)

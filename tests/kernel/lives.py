@@ -17,7 +17,7 @@ from loom.core.state import ExecutionState, empty_state
 from loom.core.views import AwaitedMessage, OpenGate, awaited_messages, open_gates
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.codec import decode_events
-from loom.kernel.errors import AlreadyAnswered, DriveInterrupted, GateNotOpen
+from loom.kernel.errors import AlreadyAnswered, DriveInterrupted, ExecutionNotFound, GateNotOpen
 from loom.kernel.fold import fold
 from loom.spi.clock import SeededEntropy
 from loom.spi.event_store import Append, EventRecord, IndexRow, Request, Storage
@@ -67,6 +67,8 @@ class Way:
     early_messages: bool = False
     interruptions: bool = False
     retries: int = 0
+    cancel_at: int | None = None
+    grace_s: float = 30.0
 
 
 @dataclass
@@ -101,7 +103,9 @@ class Driver:
         self._storage, self._rng = storage, random.Random(way.seed)
         self._clock = JumpingClock(self._rng)
         self._disturbing: set[asyncio.Task[None]] = set()
+        self._worlds: list[World] = []
         self._retries, self._healed, self._answered, self.sent = 0, healed, False, 0
+        self._is_cancelled, self.accepted = False, False
         self.runtime = WorkflowRuntime(
             storage,
             flows={interpreted.id: interpreted},
@@ -171,7 +175,8 @@ class Driver:
 
     async def _verb(self, verb: Coroutine[Any, Any, loom.Outcome[Any]]) -> None:
         world = World(self._way.seed, forbidden=self._forbidden, healed=self._healed)
-        world.effects = self.life.effects
+        world.effects, world.is_cancelled = self.life.effects, self._is_cancelled
+        self._worlds.append(world)
         token = WORLD.set(world)
         try:
             self.life.outcome = await verb
@@ -186,6 +191,12 @@ class Driver:
                 self.life.traces.append(world.trace)
 
     def _on_event(self, event: loom.EventEnvelope[Any]) -> None:
+        if event.type == "EXECUTION_CANCEL_REQUESTED":
+            self._is_cancelled = True
+            for world in self._worlds:
+                world.is_cancelled = True
+        if self._way.cancel_at == event.sequence:
+            self._disturb(self._cancel())
         if self._way.early_answers and event.type == "GATE_OPENED" and self._rng.random() < 0.7:
             self._disturb(self._answer_early(event.payload.id))
         if self._way.early_messages and event.type == "MESSAGE_AWAITED" and self._rng.random() < 0.7:
@@ -207,6 +218,12 @@ class Driver:
     async def _interrupt(self) -> None:
         await self._some_turns(40)
         self.runtime.interrupt()
+
+    async def _cancel(self) -> None:
+        await self._some_turns(20)
+        with contextlib.suppress(ExecutionNotFound, ExecutionTerminated):
+            await self._verb(self.runtime.cancel(RUN, reason="stop", grace_s=self._way.grace_s))
+            self.accepted = True
 
     async def _send_early(self, topic: str) -> None:
         await self._some_turns(300)
@@ -237,6 +254,12 @@ async def copied(log: Sequence[EventRecord], storage: Storage | None = None) -> 
 async def live(program: list[Any], way: Way) -> Life:
     """Start *program* and drive it to its end."""
     return await Driver(MemoryStorage(), way).start(program)
+
+
+async def cancelled(program: list[Any], way: Way) -> tuple[Life, bool]:
+    """Start *program*, cancel it on the way, and drive it to its end; tell whether the cancellation was accepted."""
+    driver = Driver(MemoryStorage(), way)
+    return await driver.start(program), driver.accepted
 
 
 async def gone_on(log: Sequence[EventRecord], way: Way) -> Life:

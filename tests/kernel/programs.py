@@ -8,14 +8,16 @@ turns of the loop, so that they end in an order of their own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 import loom
+from loom.core.failures import cancelled_in_hand
 from loom.kernel.calls import DriveEnding
 
 Block = list[Any]
@@ -43,6 +45,7 @@ class World:
     seed: int
     forbidden: bool = False
     healed: bool = False
+    is_cancelled: bool = False
     effects: list[str] = field(default_factory=list)
     trace: list[Sight] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -54,6 +57,9 @@ class World:
     async def happen(self, step_id: str, attempt: int = 1) -> None:
         """Be an effect: take some turns of the loop, and be counted."""
         self.effects.append(step_id)
+        assert not self.is_cancelled or FREE.get() or step_id.startswith("piece"), (
+            f"{step_id} began after the cancellation"
+        )
         if self.forbidden:
             raise AssertionError(f"{step_id} was called though all of it is recorded")
         for _ in range(random.Random(f"{self.seed} {step_id} {attempt}").randrange(TURNS_MAX)):
@@ -61,6 +67,17 @@ class World:
 
 
 WORLD: Final[contextvars.ContextVar[World]] = contextvars.ContextVar("WORLD")
+FREE: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("FREE", default=False)
+"""Whether what is done here may begin though the run is cancelled: it is shielded, or cleans up."""
+
+
+@contextlib.contextmanager
+def free(is_free: bool) -> Iterator[None]:
+    token = FREE.set(FREE.get() or is_free)
+    try:
+        yield
+    finally:
+        FREE.reset(token)
 
 
 class Refused(Exception):
@@ -178,7 +195,8 @@ async def _catch(ctx: loom.Context, at: str, block: Block) -> None:
         await carry_out(ctx, at, block)
     except Exception as error:  # noqa: BLE001  # what it catches is what is looked at
         WORLD.get().saw(at, "caught", seen(error))
-        await ctx.run(echo, str(error))
+        with free(cancelled_in_hand()):
+            await ctx.run(echo, str(error))
 
 
 async def _finally(ctx: loom.Context, at: str, block: Block) -> None:
@@ -189,6 +207,30 @@ async def _finally(ctx: loom.Context, at: str, block: Block) -> None:
     except BaseException as error:
         WORLD.get().saw(at, "left by", type(error).__name__)
         raise
+
+
+async def _clean_up(ctx: loom.Context, at: str, block: Block, after: Block) -> None:
+    try:
+        await carry_out(ctx, f"{at}:try", block)
+    except loom.Cancelled as signal:
+        WORLD.get().saw(at, "cancelled", (signal.cause, signal.reason))
+        with free(True):
+            await carry_out(ctx, f"{at}:after", after)
+        raise
+
+
+async def _swallow(ctx: loom.Context, at: str, block: Block) -> None:
+    try:
+        await carry_out(ctx, at, block)
+    except loom.Cancelled:
+        WORLD.get().saw(at, "swallowed", None)
+
+
+async def _shield(ctx: loom.Context, at: str, block: Block) -> None:
+    with free(True):
+        async with ctx.shield():
+            await carry_out(ctx, at, block)
+    WORLD.get().saw(at, "left the shield", None)
 
 
 async def _loop(ctx: loom.Context, at: str, times: int, block: Block) -> None:
@@ -342,6 +384,9 @@ OPERATIONS: Final[dict[str, Callable[..., Coroutine[Any, Any, None]]]] = {
     "raise": _raise,
     "catch": _catch,
     "finally": _finally,
+    "clean up": _clean_up,
+    "swallow": _swallow,
+    "shield": _shield,
     "loop": _loop,
     "parallel": _parallel,
     "map": _map,

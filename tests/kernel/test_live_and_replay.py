@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernel.lives import Way, gone_on, live, replayed
+from tests.kernel.lives import Way, cancelled, gone_on, live, replayed
 
 Program = list[Any]
 Operation = st.SearchStrategy[list[Any]]
@@ -85,6 +86,9 @@ def nested(inner: Operation) -> Operation:
         operation("both", numbers, block),
         operation("catch", block),
         operation("finally", block),
+        operation("clean up", block, block),
+        operation("swallow", block),
+        operation("shield", block),
     )
 
 
@@ -149,6 +153,44 @@ async def test_where_it_was_cut_off_and_how_it_is_driven_changes_nothing(
 
     assert rest.by_place() == life.by_place()
     assert rest.asked() == life.asked()
+
+
+@pytest.mark.proves("RNG-11")
+@given(program=programs(wild), way=ways(), data=st.data())
+async def test_a_run_that_is_cancelled_anywhere_ends_as_cancelled_and_replays(
+    program: Program, way: Way, data: st.DataObject
+) -> None:
+    length = len((await live(program, way)).log)
+    grace_s = data.draw(st.sampled_from([0.0, 0.02, 30.0]))
+    way = replace(way, cancel_at=data.draw(st.integers(0, length - 1)), grace_s=grace_s)
+
+    life, accepted = await cancelled(program, way)
+
+    assert (life.log[-1].type == "EXECUTION_CANCELLED") is accepted
+    again = await replayed(life.log)
+    assert again.saw == life.saw
+    assert again.effects == []
+    assert again.log[-1].type == life.log[-1].type
+
+
+@pytest.mark.proves("RNG-11", "LIF-01")
+@given(program=programs(wild), way=ways(), data=st.data())
+async def test_a_run_that_was_cut_off_while_it_was_being_cancelled_goes_on_to_its_end_as_cancelled(
+    program: Program, way: Way, data: st.DataObject
+) -> None:
+    length = len((await live(program, way)).log)
+    life, accepted = await cancelled(program, replace(way, cancel_at=data.draw(st.integers(0, length - 1))))
+    if not accepted:
+        return  # it had ended first
+    [asked] = [event.sequence for event in life.log if event.type == "EXECUTION_CANCEL_REQUESTED"]
+    length = data.draw(st.integers(asked + 1, len(life.log) - 1))
+
+    rest = await gone_on(life.log[:length], way)
+
+    assert rest.log[-1].type == "EXECUTION_CANCELLED"
+    again = await replayed(rest.log)
+    assert again.saw == rest.saw
+    assert again.effects == []
 
 
 @given(program=programs(calm), seed=st.integers(0, 10_000))
