@@ -118,7 +118,9 @@ class Admissions:
             fact = suspended(flow, state.facts.input, admission, due_at=state.facts.due_at)
             if state.status == "suspended" and fact == f.ExecutionSuspended(state.facts.wake_at, state.facts.why):
                 return True
-            await journal.park(fact, seen=max((request.number for request in requests), default=0))
+            await journal.leave(
+                "EXECUTION_SUSPENDED", fact, seen=max((request.number for request in requests), default=0)
+            )
 
     async def left(self, flow: Flow[Any, Any], state: ExecutionState) -> Sequence[ExecutionId]:
         """Have a run that has ended leave its lines, and return those that were given its slot.
