@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
     ),
     "Drive": (
         Row("run", "loom_cli.commands.run", "Start a flow and drive it until it ends or waits"),
+        Row("worker", "loom_cli.commands.worker", "Drive what can go on, until stopped"),
         Row("resume", "loom_cli.commands.resume", "Answer a run that waits, or go on with one that was cut off"),
         Row("send", "loom_cli.commands.send", "Send a message to a run, whether it waits for it yet or not"),
         Row(

@@ -73,6 +73,23 @@ class Driving:
             self._watcher.say(f"{told}; give them --store, or set [tool.loom] store in pyproject.toml", "yellow")
         return self._drive(verb, progress_of((), attempts_max=attempts_max(self._app)))
 
+    def enqueue(self, verb: Verb) -> ExitCode:
+        """Have *verb* leave a run to a worker, and print its id to stdout.
+
+        Raises:
+            ExecutionAlreadyExists: the id is taken.
+        """
+        state, outcome = self._cli.run(self._enqueued(verb))
+        self._id = outcome.execution_id
+        if not self._as_json:
+            self._cli.screen.text(outcome.execution_id)
+        return self._tell(End(state, outcome))
+
+    async def _enqueued(self, verb: Verb) -> tuple[ExecutionState, Outcome[Any]]:
+        async with self._app:
+            outcome = await verb(self._app.runtime)
+            return await self._app.runtime.load_state(outcome.execution_id), outcome
+
     def go_on(self, execution_id: str, past: Sequence[Event], verb: Verb) -> ExitCode:
         """Drive *execution_id* on, whose log so far is *past*."""
         self._id = execution_id

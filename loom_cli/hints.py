@@ -10,7 +10,7 @@ from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
 from loom_cli.schemas import example
 
-_DRIVING: Final = ("run", "resume", "resolve", "retry", "send", "inbox hold", "inbox release", "outcome add")
+_DRIVING: Final = ("run", "worker", "resume", "resolve", "retry", "send", "inbox hold", "inbox release", "outcome add")
 
 
 class Hints(NamedTuple):

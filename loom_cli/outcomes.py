@@ -116,7 +116,7 @@ class Teller:
             )
         else:
             self._head("waiting", "suspended", "is there, and waits for a worker")
-            self._command("drive what is there with:", "loom worker")
+            self._command("drive what is there with:", self._hints.listing("worker"))
 
     def forgotten(self) -> None:
         """Say that a run that has not ended ends with this process."""

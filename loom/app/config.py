@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from loom.app.registry import Registry, flows_from, steps_from
 from loom.app.resources import ResourceFactory, Resources
+from loom.app.work import WorkOptions, worker_of
 from loom.core.envelope import EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
@@ -17,6 +18,7 @@ from loom.core.schedule import Schedule
 from loom.core.step import Step
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 from loom.kernel.effects import EffectRuntime
+from loom.services.worker import Worker
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import Storage
@@ -38,6 +40,20 @@ class LoomApp:
     def storage(self) -> Storage:
         """Where the logs live."""
         return self.runtime.storage
+
+    def worker(self, **options: Unpack[WorkOptions]) -> Worker:
+        """Return a worker that drives what can go on in the app's storage: `await app.worker().run()`.
+
+        It takes *flows* (all of the app's unless named), drives up to *max_drives* (100) runs at once, looks every *poll_s*
+        (0.25) seconds, and with *until_idle* returns when nothing is left to do. Where more could run than may, flows have
+        their turn, or the values of the search attribute *tenant*; *weights* give some of them more than one place a turn.
+        *told* is told of all it does.
+
+        Raises:
+            UnknownFlow: one of *flows* is not registered.
+            InvalidDeclaration: an option cannot be used.
+        """
+        return worker_of(self.runtime, self.registry, **options)
 
     async def __aenter__(self) -> Self:
         return self

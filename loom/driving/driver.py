@@ -108,8 +108,10 @@ class Driver:
 
     def __init__(self, surroundings: Surroundings, tools: Mapping[str, Step[Any, Any]]) -> None:
         self.around, self._tools = surroundings, tools
+        self.lease_s = surroundings.lease_s
         self.drives: dict[ExecutionId, Drive] = {}
         self.listeners: list[Callable[[Event], None]] = []
+        self.on_called: list[Callable[[], None]] = []
         if surroundings.on_durable_event is not None:
             self.listeners.append(surroundings.on_durable_event)
         self._places: WeakValueDictionary[ExecutionId, asyncio.Lock] = WeakValueDictionary()
@@ -183,7 +185,7 @@ class Driver:
                 hint = "Make a runtime, or an app, for each thread that has an event loop."
                 raise InvalidDeclaration("this runtime is in use by another event loop", hint=hint)
             self._loop, self.drives = loop, {}
-            self._tenure = Tenure(self.around.storage, self.around.host, self.around.lease_s)
+            self._tenure = Tenure(self.around.storage, self.around.host, self.lease_s)
             self._places = WeakValueDictionary()
             await self.agree_on_time()
         return await self.around.resources() if self.around.resources is not None else {}
@@ -343,6 +345,11 @@ class Driver:
         at, body = self.around.clock.now_ms(), values.dumps(ask.body)
         lane = self.around.storage
         return await lane.insert(run_id, incarnation, kind=ask.kind, key=ask.key, at=at, body=body, while_open=True)
+
+    def call(self) -> None:
+        """Tell the worker of this process, if there is one, that it may have something to take up."""
+        for told in self.on_called:
+            told()
 
     async def offer(self, incarnation: Incarnation, ask: Ask, drive: Drive) -> None:
         """Validate a request against what the body waits for, and insert it durably.

@@ -65,6 +65,7 @@ class Messages:
     async def _delivered(self, run_id: ExecutionId, topic: str, go_on: GoOn | None) -> Outcome[Any]:
         if go_on is None or await self._driver.is_driven(run_id):
             self._driver.knock(run_id)
+            self._driver.call()
             return Outcome(execution_id=run_id, status="accepted")
         state, _ = await self._load(run_id)
         if state.status in ("suspended", "in_doubt") and _waits_for(state, topic):

@@ -12,14 +12,14 @@ import difflib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from loom import values
 from loom.core import facts as f
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import ExecutionTerminated, UnknownFlow
 from loom.core.flow import Flow
-from loom.core.ids import ExecutionId, Incarnation, execution_id
+from loom.core.ids import ExecutionId, Incarnation
 from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
 from loom.core.state import TERMINAL, ExecutionState
@@ -29,14 +29,15 @@ from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.admission import Waiting
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
-from loom.driving.driver import LINGER_S, Ask, Driver, Manner, Offered, manner
-from loom.driving.loading import Loaded, load
+from loom.driving.claims import Claims
+from loom.driving.driver import LINGER_S, Ask, Driver, Manner, manner
+from loom.driving.going import Going
+from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
 from loom.driving.starting import Starting
 from loom.driving.stopping import Stopping, StoppingVerbs, due_at
 from loom.driving.waiting import state_once
 from loom.kernel.effects import EffectRuntime
-from loom.kernel.errors import Fenced, SequenceConflict
 from loom.kernel.reading import read_log
 from loom.kernel.retrying import retried
 from loom.kernel.surroundings import Surroundings
@@ -48,18 +49,21 @@ from loom.spi.host import Host
 P = ParamSpec("P")
 R = TypeVar("R")
 Event = EventEnvelope[Any]
-MannerOf: TypeAlias = Callable[[ExecutionState, Incarnation], Manner]
-"""How a verb wants a run driven that stands so."""
 
 
-class StartOptions(TypedDict, total=False):
-    """What `start` takes beside flow, input and id; see there."""
+class EnqueueOptions(TypedDict, total=False):
+    """What `enqueue` takes beside flow, input and id; see `start`."""
 
     principal: str | None
     attributes: Mapping[str, Any] | None
+    deadline: timedelta | None
+
+
+class StartOptions(EnqueueOptions, total=False):
+    """What `start` takes beside flow, input and id; see there."""
+
     linger_s: float
     started: Callable[[ExecutionId], None] | None
-    deadline: timedelta | None
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -99,11 +103,27 @@ class WorkflowRuntime(StoppingVerbs):
         self._authorization = Authorization(self._driver, self._notes)
         self._messages = Messages(self._driver, self._notes, self._loaded)
         self._stopping = Stopping(self._driver, self._loaded)
+        self._going = Going(self._driver, self.flow)
+        self.claims = Claims(self._driver, self.flow)
 
     @property
     def grace_s(self) -> float:
         """How long an interrupted drive waits for what is in flight."""
         return self._surroundings.grace_s
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which it is judged what is due: once the runtime is in use, that of the store."""
+        return self._surroundings.clock
+
+    @property
+    def lease_s(self) -> float:
+        """For how long this process holds a run at a time. A change counts from the next event loop on."""
+        return self._driver.lease_s
+
+    @lease_s.setter
+    def lease_s(self, seconds: float) -> None:
+        self._driver.lease_s = seconds
 
     def listen(self, on_durable_event: Callable[[Event], None]) -> None:
         """Have *on_durable_event* told, too, of every event of runs driven from now on, once it is on disk."""
@@ -137,8 +157,7 @@ class WorkflowRuntime(StoppingVerbs):
             ExecutionAlreadyExists: the id is taken; nothing ran.
             DriveStopped, StoreError: the drive had to stop; the run can be resumed.
         """
-        if unknown := set(options) - set(StartOptions.__annotations__):
-            raise TypeError(f"start() takes no {', '.join(sorted(unknown))}")
+        _refuse_unknown(options, StartOptions, "start")
         wished = manner(options.get("principal"), options.get("linger_s", LINGER_S), is_start=True)
         found, resources = self.flow(flow), await self._driver.open()
         fact = self._starting.fact(found, input, options.get("attributes"))
@@ -154,6 +173,33 @@ class WorkflowRuntime(StoppingVerbs):
         if begun.waiting is not None:
             return await self._in_line(found, begun.journal.state, begun.waiting, wished)
         return await self._driver.take_up(begun.journal, found, wished, resources)
+
+    async def enqueue(
+        self,
+        flow: Flow[Any, Any] | str,
+        input: Any = MISSING,
+        *,
+        id: str | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> Outcome[Any]:
+        """Start an execution durably and leave it to a worker; *options* are those of `start`. The outcome is `accepted`.
+
+        Raises:
+            UnknownFlow, InvalidPayload, InvalidId, ExecutionAlreadyExists: nothing was written.
+        """
+        _refuse_unknown(options, EnqueueOptions, "enqueue")
+        found, _ = self.flow(flow), await self._driver.open()
+        fact = self._starting.fact(found, input, options.get("attributes"))
+        fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
+        principal = manner(options.get("principal"), LINGER_S).principal
+        begun = await self._starting.begin(found, fact, id, principal=principal, drives=False, durably=True)
+        if isinstance(begun, Outcome):
+            return begun
+        state = begun.journal.state
+        if begun.waiting is not None:
+            await self._driver.admissions.parked(found, state, begun.waiting)
+        self._driver.call()
+        return Outcome(execution_id=state.execution_id, status="accepted", length=state.length)
 
     async def resume(
         self,
@@ -179,7 +225,7 @@ class WorkflowRuntime(StoppingVerbs):
             Fenced: another driver took the run over while this process was driving it.
         """
         if answer is MISSING:
-            return await self._go_on(execution_id, lambda *_: manner(principal, linger_s))
+            return await self._going.on(execution_id, lambda *_: manner(principal, linger_s))
         await self._authorization.ask("answer", execution_id, principal)
 
         def manner_of(state: ExecutionState, incarnation: Incarnation) -> Manner:
@@ -188,7 +234,7 @@ class WorkflowRuntime(StoppingVerbs):
             ask = Ask("answer", f"gate:{meant.start}", body, meant.gate)
             return manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
 
-        return await self._go_on(execution_id, manner_of)
+        return await self._going.on(execution_id, manner_of)
 
     async def resolve(
         self,
@@ -215,7 +261,7 @@ class WorkflowRuntime(StoppingVerbs):
             ask = Ask("verdict", f"doubt:{meant.start}:{doubt.sequence if doubt else 0}", body, meant.gate)
             return manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
 
-        return await self._go_on(execution_id, manner_of)
+        return await self._going.on(execution_id, manner_of)
 
     async def retry(
         self, execution_id: str, *, principal: str | None = None, linger_s: float = LINGER_S
@@ -250,7 +296,7 @@ class WorkflowRuntime(StoppingVerbs):
         """Return that a run waits before it begins, which is written; go on where that is over by now."""
         if not await self._driver.admissions.parked(flow, state, waiting):
             return self._driver.outcome(state, flow)
-        return await self._go_on(state.execution_id, lambda *_: wished._replace(is_start=False))
+        return await self._going.on(state.execution_id, lambda *_: wished._replace(is_start=False))
 
     async def send(
         self,
@@ -335,69 +381,7 @@ class WorkflowRuntime(StoppingVerbs):
 
     def _going_on(self, principal: str | None, linger_s: float) -> Callable[[str], Awaitable[Outcome[Any]]]:
         wished = manner(principal, linger_s)
-        return lambda id: self._go_on(id, lambda *_: wished)
-
-    async def _go_on(self, id: str, manner_of: MannerOf) -> Outcome[Any]:
-        """Take up the run that waits in the store, or hand the request to the drive that this process has of it."""
-        run_id, resources = execution_id(id), await self._driver.open()
-        while True:
-            drive = self._driver.drives.get(run_id)
-            if drive is None:
-                async with self._driver.place(run_id):
-                    if run_id in self._driver.drives:
-                        continue
-                    try:
-                        wished, driving = await self._taken_up(run_id, manner_of, resources)
-                    except SequenceConflict:
-                        return await self._driver.accepted(run_id)
-                outcome = await self._driven(run_id, driving)
-                if outcome is not None:
-                    return outcome
-                manner_of = _plainly(wished)
-                continue
-            await drive.live.wait()
-            if drive.ending is None and drive.journal.incarnation is not None:
-                wished = manner_of(drive.state, drive.journal.incarnation)
-                handed = await self._driver.hand_over(drive, wished)
-                if handed is not None:
-                    return handed
-                manner_of = _plainly(wished)
-            await asyncio.sleep(0)  # it is over, and gives its place up now
-
-    async def _taken_up(
-        self, run_id: ExecutionId, manner_of: MannerOf, resources: Mapping[str, Any]
-    ) -> tuple[Manner, Awaitable[Outcome[Any]]]:
-        """Take the run up, or take it over, or only make the request where somebody else drives it."""
-        state, row = await self._resumable(run_id)
-        wished, flow = manner_of(state, row.incarnation), self.flow(state.facts.flow)
-        stands = self._driver.standing(state.status, row)
-        if stands.is_driven:
-            if wished.offer is None:
-                return wished, self._driver.accepted(run_id)
-            wished = wished._replace(asks_only=True)
-        if stands.found is not None:
-            journal = await self._driver.take_over(state, row.incarnation, stands, wished.principal)
-        else:
-            journal = self._driver.journal(state, row.incarnation, drives=not stands.is_driven)
-        return wished, self._driver.take_up(journal, flow, wished, resources)
-
-    async def _driven(self, run_id: ExecutionId, driving: Awaitable[Outcome[Any]]) -> Outcome[Any] | None:
-        """Return what came of driving; of two who take a run up at once, one does, and the other is told so.
-
-        None where the other only noted something on the log, and nobody drives the run.
-        """
-        try:
-            return await driving
-        except Fenced:
-            raise
-        except Offered:
-            return await self._driver.accepted(run_id)
-        except SequenceConflict:
-            row = await self.storage.row(run_id)
-            is_free = (
-                row is not None and not row.index.ended and not self._driver.standing(row.index.status, row).driver
-            )
-            return None if is_free else await self._driver.accepted(run_id)
+        return lambda id: self._going.on(id, lambda *_: wished)
 
     async def load_state(self, execution_id: str) -> ExecutionState:
         """Return the fold of the log.
@@ -461,22 +445,14 @@ class WorkflowRuntime(StoppingVerbs):
     def _outcome(self, state: ExecutionState) -> Outcome[Any]:
         return self._driver.outcome(state, self.flows.get(state.facts.flow))
 
-    async def _resumable(self, run_id: ExecutionId) -> Loaded:
-        loaded = await load(self.storage, run_id)
-        if loaded.state.is_terminal:
-            status = loaded.state.status
-            hint = "`loom retry` tries a failed run again." if status == "failed" else ""
-            raise ExecutionTerminated(execution_id=run_id, status=status, hint=hint)
-        return loaded
-
     async def _loaded(self, id: str) -> tuple[ExecutionState, Incarnation]:
         state, row = await load(self.storage, id)
         return state, row.incarnation
 
 
-def _plainly(wished: Manner) -> MannerOf:
-    """Return the manner of driving without a request: it was made already."""
-    return lambda *_: wished._replace(offer=None)
+def _refuse_unknown(options: Mapping[str, Any], known: Any, verb: str) -> None:
+    if unknown := set(options) - set(known.__annotations__):
+        raise TypeError(f"{verb}() takes no {', '.join(sorted(unknown))}")
 
 
 def _waits(state: ExecutionState) -> bool:

@@ -19,7 +19,7 @@ from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
 from loom.kernel.calls import DriveEnding
 from loom.kernel.drive import Drive
-from loom.kernel.errors import Fenced, SequenceConflict
+from loom.kernel.errors import Fenced
 from loom.kernel.journal import Journal
 from loom.spi.errors import StoreError
 from loom.spi.event_store import Claim, LeaseChange, LeaseStore
@@ -92,7 +92,7 @@ class Hold:
         """The drive is over: what it has neither parked nor ended, and what it was claimed for, is free for others."""
         self._tenure.drop(self)
         journal, drive, self._journal, self._drive = self._journal, self._drive, None, None
-        if journal is None or drive is None or isinstance(journal.error, SequenceConflict):
+        if journal is None or drive is None or isinstance(journal.error, Fenced):
             return
         if journal.is_held:
             await self._tenure.release(self.run_id)

@@ -46,6 +46,7 @@ def run(
         bool, typer.Option("--describe", help="Start nothing; say what input the flow takes, and how to give it.")
     ] = False,
     wait_s: WaitOption = 10.0,
+    detach: Annotated[bool, typer.Option("--detach", help="Drive nothing here: leave the run to a worker.")] = False,
     principal: PrincipalOption = None,
     app_: AppOption = None,
     store: StoreOption = None,
@@ -60,6 +61,8 @@ def run(
     Example: loom run refund --input '{"order": "A-17", "amount": 40}'
 
     Example: loom run refund --set order=A-17 --set amount=40 --json
+
+    Example: loom run hello --input '"world"' --detach
     """
     from loom.values import InvalidPayload
     from loom_cli.driving import Driving
@@ -78,6 +81,8 @@ def run(
     acting = principal_of(principal)
     try:
         value = input_given(taking, input_, set_ or [], folder=cli.folder)
+        if detach:
+            return driving.enqueue(lambda runtime: runtime.enqueue(taking.flow, value, id=id_, principal=acting))
         return driving.start(
             lambda runtime: runtime.start(
                 taking.flow, value, id=id_, principal=acting, linger_s=wait_s, started=driving.started

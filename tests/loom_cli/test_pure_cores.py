@@ -25,6 +25,7 @@ from loom.lenses.execution import execution_view
 from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view
 from loom.lenses.shapes import gate_json
+from loom.services.worker import Report
 from loom.spi import ExecutionRow, Request
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
@@ -33,6 +34,7 @@ from loom_cli.files import template_files
 from loom_cli.hints import Hints
 from loom_cli.outcomes import outcome_json
 from loom_cli.sending import kept_words
+from loom_cli.working import report_words
 from tests.golden import logs
 from tests.golden.make import INDEX
 from tests.loom_cli.projects import loom
@@ -111,6 +113,12 @@ CORES: Final[dict[str, Core]] = {
         lambda: row_json(ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)),
         lambda shape: (shape["id"], shape["length"], shape["gates"]) == ("r1", 4, []),
         "ps --json",
+    ),
+    "worker": Core(
+        report_words,
+        lambda: report_words(Report("refused", "r1", error=LoomError("no"))),
+        lambda words: words == ("cannot be driven here, and is left as it was: no", "diverged"),
+        "worker --until-idle",
     ),
     "show": Core(
         execution_view,

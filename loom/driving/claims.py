@@ -1,0 +1,122 @@
+"""What a worker takes up, drives and gives back: runs that are due, called for, or left behind by their driver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from loom.core.flow import Flow
+from loom.core.ids import ExecutionId
+from loom.core.outcome import Outcome
+from loom.driving.driver import Driver, manner
+from loom.driving.loading import load
+from loom.driving.standing import Standing
+from loom.driving.tenure import Hold
+from loom.kernel.errors import SequenceConflict
+from loom.kernel.journal import Journal
+from loom.spi.event_store import Claim
+
+LOST_EVERY_S: Final = 1.0
+"""How often it is looked for drivers whose process is gone; a lapsed lease needs no looking for."""
+
+
+class Claims:
+    """The claims of one runtime."""
+
+    def __init__(self, driver: Driver, flow_of: Callable[[str], Flow[Any, Any]]) -> None:
+        self._driver, self._flow_of = driver, flow_of
+        self._looked_at_s = -LOST_EVERY_S
+        self._wakes: list[asyncio.Event] = []
+        driver.on_called.append(self.wake)
+
+    async def take(
+        self, *, limit: int, flows: Sequence[str] | None = None, skip: Sequence[ExecutionId] = ()
+    ) -> Sequence[Claim]:
+        """Claim up to *limit* runs, the longest due first; they are held until they are driven or given back.
+
+        Raises:
+            StoreError: nothing is claimed, as far as is known; what is, comes free with its lease.
+        """
+        await self._driver.open()
+        tenure, gone = self._driver.tenure, await self._gone()
+        since_s = tenure.host.boottime_s()
+        claims = await self._driver.around.storage.claim(
+            tenure.driver, lease_ms=tenure.lease.ms, limit=limit, flows=flows, gone=gone, skip=skip
+        )
+        for claim in claims:
+            tenure.hold(claim.row.execution_id, since_s=since_s, claim=claim)
+        return claims
+
+    async def _gone(self) -> list[str]:
+        host = self._driver.around.host
+        if host.boottime_s() - self._looked_at_s < LOST_EVERY_S:
+            return []
+        self._looked_at_s = host.boottime_s()
+        return [name for name in await self._driver.around.storage.drivers() if host.is_gone(name)]
+
+    async def drive(self, claim: Claim, *, linger_s: float) -> Outcome[Any]:
+        """Drive a claimed run until it ends or parks. What this code cannot drive is left as it was.
+
+        Raises:
+            UnknownFlow, LogNewerThanCode, LogCorrupt, DriveStopped: it cannot be driven here, or had to stop.
+            SequenceConflict: somebody else drives it; `Fenced`: somebody else took it over.
+            StoreError: as `resume`.
+        """
+        run_id, resources = claim.row.execution_id, await self._driver.open()
+        hold = self._driver.tenure.holds[run_id]
+        wished = manner(None, linger_s)._replace(is_attempt=True)
+        while run_id in self._driver.drives:  # a verb of this process hands in a request
+            await self._driver.drives[run_id].live.wait()
+            await asyncio.sleep(0)
+        async with self._driver.place(run_id):
+            try:
+                flow = self._flow_of(claim.row.index.flow)
+                journal = await self._journal(claim)
+            except BaseException:
+                await self._give_back(hold, claim)
+                raise
+            driving = self._driver.take_up(journal, flow, wished, resources, hold=hold)
+        return await driving
+
+    async def _journal(self, claim: Claim) -> Journal:
+        state, row = await load(self._driver.around.storage, claim.row.execution_id)
+        if row.length != claim.row.length or state.is_terminal:
+            raise SequenceConflict(execution_id=row.execution_id, expected=claim.row.length, actual=row.length)
+        if state.status == "running" and claim.found != "due":
+            left = Standing(claim.taken_from, claim.found)
+            return await self._driver.take_over(state, row.incarnation, left, None)
+        return self._driver.journal(state, row.incarnation, drives=True)
+
+    async def give_back(self, claim: Claim) -> None:
+        """Let a claimed run go that was not driven."""
+        hold = self._driver.tenure.holds.get(claim.row.execution_id)
+        if hold is not None and hold.claim is claim:
+            await self._give_back(hold, claim)
+
+    async def _give_back(self, hold: Hold, claim: Claim) -> None:
+        self._driver.tenure.drop(hold)
+        if claim.row.index.status == "running":
+            await self._driver.tenure.release(hold.run_id)
+        else:
+            await self._driver.tenure.leave(hold.run_id, seen=0)
+
+    async def agree_on_time(self) -> None:
+        """Set the clock by that of the store again; see `Driver.agree_on_time`."""
+        await self._driver.agree_on_time()
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        for each in self._wakes:
+            each.set()
+
+    @contextmanager
+    def waking(self) -> Iterator[asyncio.Event]:
+        """Give an event that is set when this process has made something that a worker is to take up."""
+        event = asyncio.Event()
+        self._wakes.append(event)
+        try:
+            yield event
+        finally:
+            self._wakes.remove(event)
