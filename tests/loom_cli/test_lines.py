@@ -1,0 +1,108 @@
+"""Runs that may not begin yet, as the command shows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.loom_cli.projects import loom
+
+APP = """
+from datetime import timedelta
+
+import loom
+
+
+@loom.flow(starts=loom.Starts(concurrency=loom.Limit(1)))
+async def ship(ctx: loom.Context, order: str) -> str:
+    return await ctx.suspend("packed", expects=str)
+
+
+@loom.flow(starts=loom.Starts(debounce=loom.Debounce(timedelta(hours=1))))
+async def draft(ctx: loom.Context) -> str:
+    return "sent"
+
+
+@loom.flow(starts=loom.Starts(dedupe="id"))
+async def invoice(ctx: loom.Context, order: dict) -> str:
+    return await ctx.suspend("approved", expects=str)
+
+
+app = loom.define_config(flows=[ship, draft, invoice], storage=loom.sqlite_storage())
+"""
+
+
+@pytest.fixture
+def yard(desk: Path) -> Path:
+    (desk / "app.py").write_text(APP, encoding="utf-8")
+    for name in ("s1", "s2", "s3"):
+        loom("run", "ship", "--input", '"a"', "--id", name, folder=desk)
+    return desk
+
+
+@pytest.mark.proves("BEY-15")
+def test_the_listing_says_what_each_waits_for_and_how_many_stand_ahead(yard: Path) -> None:
+    listed = loom("ps", folder=yard)
+    told = loom("ps", "--json", folder=yard)
+
+    assert [line.split()[-1] for line in listed.out.splitlines()[1:]] == ["ahead", "place", "packed"]
+    assert "a place, 1 ahead" in listed.out
+    lines = [row["line"] for row in told.json]
+    assert lines == [
+        {"stage": "line", "ahead": 1, "wake_at": None},
+        {"stage": "line", "ahead": 0, "wake_at": None},
+        None,
+    ]
+
+
+@pytest.mark.proves("BEY-15")
+def test_one_run_is_shown_with_why_it_waits(yard: Path) -> None:
+    shown = loom("show", "s2", folder=yard)
+    told = loom("show", "s2", "--json", folder=yard)
+    logged = loom("logs", "s2", folder=yard)
+
+    assert "It waits for a place among 1 run of ship; then a driver goes on:" in shown.out
+    assert told.json["why"] == "a place among 1 run of ship"
+    assert "EXECUTION_SUSPENDED" in logged.out
+    assert "waits for a place among 1 run of ship" in logged.out
+
+
+@pytest.mark.proves("BEY-15")
+def test_one_that_may_go_on_waits_for_a_driver(yard: Path) -> None:
+    loom("resume", "s1", "--answer", '"ok"', folder=yard)
+
+    listed = loom("ps", folder=yard)
+
+    assert [line.split()[-1] for line in listed.out.splitlines()[1:3]] == ["place", "driver"]
+
+
+def test_a_superseded_run_says_by_whom(desk: Path) -> None:
+    (desk / "app.py").write_text(APP, encoding="utf-8")
+    older = loom("run", "draft", "--id", "d1", folder=desk)
+    loom("run", "draft", "--id", "d2", folder=desk)
+
+    shown = loom("show", "d1", folder=desk)
+    logged = loom("logs", "d1", folder=desk)
+
+    assert "d1 waits for 1h without another start of draft until" in older.err
+    assert "cancelled" in shown.out
+    assert "d2 was started before it began" in logged.out
+
+
+@pytest.mark.proves("BEY-15")
+def test_a_second_start_for_the_same_thing_tells_where_the_first_stands(desk: Path) -> None:
+    (desk / "app.py").write_text(APP, encoding="utf-8")
+    first = loom("run", "invoice", "--set", "id=A-1", folder=desk)
+
+    again = loom("run", "invoice", "--set", "id=A-1", folder=desk)
+    told = loom("run", "invoice", "--set", "id=A-1", "--json", folder=desk)
+    named = loom("run", "invoice", "--set", "id=A-1", "--id", "mine", folder=desk)
+
+    assert first.err.startswith("invoice-A-1 started\n")
+    assert "invoice-A-1 was started before; it stands so:" in again.err
+    assert (first.status, again.status) == (3, 3)
+    assert (json.loads(told.out)["id"], json.loads(told.out)["status"]) == ("invoice-A-1", "suspended")
+    assert named.status == 2
+    assert "runs of invoice are named by their id, not mine" in named.err
