@@ -109,7 +109,8 @@ class Admissions:
             if admission.stage == "begun":
                 return False
             assert journal.incarnation is not None
-            requests = await self._around.storage.pending(state.execution_id, journal.incarnation)
+            lane = state.facts.chain or (state.execution_id, journal.incarnation)
+            requests = await self._around.storage.pending(*lane)
             if end := _end_of(state, admission, requests, self._around.clock.now_ms()):
                 if _has_begun(state):
                     return False  # its flow cleans up, which takes no place
@@ -118,9 +119,7 @@ class Admissions:
             fact = suspended(flow, state.facts.input, admission, due_at=state.facts.due_at)
             if state.status == "suspended" and fact == f.ExecutionSuspended(state.facts.wake_at, state.facts.why):
                 return True
-            await journal.leave(
-                "EXECUTION_SUSPENDED", fact, seen=max((request.number for request in requests), default=0)
-            )
+            await journal.leave("EXECUTION_SUSPENDED", fact, seen=max((each.number for each in requests), default=0))
 
     async def left(self, flow: Flow[Any, Any], state: ExecutionState) -> Sequence[ExecutionId]:
         """Have a run that has ended leave its lines, and return those that were given its slot.
