@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from loom.app.config import LoomApp, define_config
     from loom.coordination.live_query import watch
     from loom.coordination.saga import saga
+    from loom.core.arms import gate, timer, topic
+    from loom.core.block import Scope, ScopeTask
     from loom.core.choice import Choice
     from loom.core.envelope import EventEnvelope
     from loom.core.errors import LoomError
     from loom.core.failures import (
+        BranchWasCut,
         Cancelled,
         CompensationFailed,
         DecisionFailed,
         FailureRecord,
         GateTimedOut,
         ReceiveTimedOut,
+        ScopeTimedOut,
         StepFailed,
         TypedFailure,
         fail,
@@ -35,12 +39,14 @@ if TYPE_CHECKING:
     from loom.core.starts import Debounce, Limit, Rate, Starts
     from loom.core.state import ExecutionState
     from loom.core.step import Step, StepContext, step, tool
+    from loom.core.tally import Selected
     from loom.driving.runtime import WorkflowRuntime
     from loom.kernel.context import Context
     from loom.plugins.sqlite import sqlite_storage
     from loom.spi.memory import MemoryStorage
 
 __all__ = [
+    "BranchWasCut",
     "Cancelled",
     "CatchUp",
     "Choice",
@@ -63,6 +69,10 @@ __all__ = [
     "ReceiveTimedOut",
     "Retry",
     "Schedule",
+    "Scope",
+    "ScopeTask",
+    "ScopeTimedOut",
+    "Selected",
     "Starts",
     "Step",
     "StepContext",
@@ -72,16 +82,20 @@ __all__ = [
     "define_config",
     "fail",
     "flow",
+    "gate",
     "saga",
     "schedule",
     "sqlite_storage",
     "step",
+    "timer",
     "tool",
+    "topic",
     "watch",
 ]
 
 _HOMES = {
     "Cancelled": "loom.core.failures",
+    "BranchWasCut": "loom.core.failures",
     "CatchUp": "loom.core.schedule",
     "Choice": "loom.core.choice",
     "CompensationFailed": "loom.core.failures",
@@ -104,6 +118,10 @@ _HOMES = {
     "Retry": "loom.core.retry",
     "Schedule": "loom.core.schedule",
     "Starts": "loom.core.starts",
+    "Scope": "loom.core.block",
+    "ScopeTask": "loom.core.block",
+    "ScopeTimedOut": "loom.core.failures",
+    "Selected": "loom.core.tally",
     "Step": "loom.core.step",
     "StepContext": "loom.core.step",
     "StepFailed": "loom.core.failures",
@@ -112,10 +130,13 @@ _HOMES = {
     "define_config": "loom.app.config",
     "fail": "loom.core.failures",
     "flow": "loom.core.flow",
+    "gate": "loom.core.arms",
     "saga": "loom.coordination.saga",
     "schedule": "loom.core.schedule",
     "sqlite_storage": "loom.plugins.sqlite",
     "step": "loom.core.step",
+    "timer": "loom.core.arms",
+    "topic": "loom.core.arms",
     "tool": "loom.core.step",
     "watch": "loom.coordination.live_query",
 }

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from loom import spi, values
+from loom.core import arms, block
 from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
 from loom.kernel import context, fold
@@ -41,7 +42,10 @@ def event_schema(events: Mapping[str, EventType] = EVENTS) -> JsonObject:
 
 def kernel_abi(kind: type = context.Context) -> JsonObject:
     """Return the shape of what a flow is given."""
-    return {**interface(kind), "suspend options": record(context.SuspendOptions)}
+    parts = {"suspend options": record(context.SuspendOptions)} | {
+        each.__name__: interface(each) for each in (block.Scope, block.ScopeTask, arms.Gate, arms.Timer, arms.Topic)
+    }
+    return {**interface(kind), **parts}
 
 
 def event_store_spi(interfaces: list[Any] = STORE_INTERFACES) -> JsonObject:
@@ -100,7 +104,11 @@ def interface(kind: type) -> JsonObject:
 
 def members_of(kind: type) -> JsonObject:
     """Return the public members of *kind* by name, with those of the parts that the kernel makes a context of."""
-    parts = [part for part in reversed(kind.__mro__) if part is kind or part.__module__.startswith("loom.kernel")]
+    parts = [
+        part
+        for part in reversed(kind.__mro__)
+        if part is kind or part.__module__.startswith(("loom.core", "loom.kernel"))
+    ]
     return {name: member for part in parts for name, member in vars(part).items() if not name.startswith("_")}
 
 

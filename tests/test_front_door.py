@@ -8,6 +8,7 @@ import pytest
 import loom
 
 GOLDEN = [
+    "BranchWasCut",
     "Cancelled",
     "CatchUp",
     "Choice",
@@ -30,6 +31,10 @@ GOLDEN = [
     "ReceiveTimedOut",
     "Retry",
     "Schedule",
+    "Scope",
+    "ScopeTask",
+    "ScopeTimedOut",
+    "Selected",
     "Starts",
     "Step",
     "StepContext",
@@ -39,11 +44,14 @@ GOLDEN = [
     "define_config",
     "fail",
     "flow",
+    "gate",
     "saga",
     "schedule",
     "sqlite_storage",
     "step",
+    "timer",
     "tool",
+    "topic",
     "watch",
 ]
 """What an app may import. A name leaves this list only with a new major version."""

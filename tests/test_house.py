@@ -21,7 +21,7 @@ KERNEL_ROOMS: Final = ("loom/core", "loom/spi", "loom/kernel", "loom/rings")
 IMPURE_KERNEL: Final = frozenset(
     {
         "asking",
-        "branching",
+        "block",
         "calls",
         "closing",
         "context",

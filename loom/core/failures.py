@@ -154,6 +154,26 @@ class ReceiveTimedOut(Failure):
         super().__init__(f"no message of {topic!r} came in time")
 
 
+class ScopeTimedOut(Failure):
+    """The time of `ctx.scope(timeout=...)` was over, and what still ran in it was cut."""
+
+    code = "scope-timed-out"
+
+    def __init__(self, *, scope: str) -> None:
+        self.scope = scope
+        super().__init__(f"the time of scope {scope!r} is over")
+
+
+class BranchWasCut(Failure):
+    """The task has no result: its scope ended first, and it was cut where it stood."""
+
+    code = "branch-cut"
+
+    def __init__(self, *, branch: str) -> None:
+        self.branch = branch
+        super().__init__(f"{branch!r} was cut before it ended")
+
+
 class DecisionFailed(Failure):
     """The chooser of a decision raised; *record* is what it raised."""
 

@@ -18,6 +18,28 @@ class Denied(LoomError):
         super().__init__(f"{principal or 'nobody in particular'} may not {action} {execution_id}: {reason}")
 
 
+class ExecutionNotFailed(LoomError):
+    """Only a failed execution can be retried."""
+
+    code = "execution-not-failed"
+    hint = "`loom resume` goes on with a run that waits or was cut off."
+
+    def __init__(self, *, execution_id: str, status: str) -> None:
+        self.execution_id, self.status = execution_id, status
+        super().__init__(f"{execution_id} is {status}, not failed, so there is nothing to retry")
+
+
+class ExecutionCompensated(LoomError):
+    """What a retry would go on from was undone by a saga."""
+
+    code = "execution-compensated"
+    hint = "Start it anew, under another id."
+
+    def __init__(self, *, execution_id: str) -> None:
+        self.execution_id = execution_id
+        super().__init__(f"{execution_id} undid what it had done before it failed, so a retry has nothing to build on")
+
+
 class ExecutionNotPaused(LoomError):
     """Only a paused execution can be unpaused."""
 

@@ -34,12 +34,12 @@ from loom.driving.driver import LINGER_S, Ask, Driver, Manner, manner
 from loom.driving.going import Going
 from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
+from loom.driving.retrying import retried
 from loom.driving.starting import Starting
 from loom.driving.stopping import Stopping, StoppingVerbs, due_at
 from loom.driving.waiting import state_once
 from loom.kernel.effects import EffectRuntime
 from loom.kernel.reading import read_log
-from loom.kernel.retrying import retried
 from loom.kernel.surroundings import Surroundings
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
+from loom.core.tally import told_end
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 from loom.kernel.errors import ReplayDivergence, UnrecordedCancellation
 from loom.kernel.replay import Record, Recorded, start_of
@@ -62,7 +63,7 @@ class Asking:
             self.begin(call)
         elif (event := self._replayed(call, self.recorded)) is not None:
             return self._revived(call, event)
-        return self._revived(call, await self._stand(call))
+        return self._revived(call, await self.stand(call))
 
     def _replayed(self, call: Call, recorded: Recorded) -> Event | None:
         """Return the outcome of *call* when it is the next of the log and only its branch can see it come."""
@@ -75,7 +76,7 @@ class Asking:
         delivery.progress += 1
         if record is None:
             call.context = contextvars.copy_context()
-            if not self._drive.is_failing(call.branch):  # else it is never begun, as in the run before
+            if not self._drive.is_closing(call.branch):  # else it is never begun, as in the run before
                 self.held.append(call)
             return None
         call.start, outcome, queue = record.start, record.outcome, delivery.queue
@@ -100,10 +101,11 @@ class Asking:
         if first.outcome is None:
             follower = Call(first.branch, first.syscall, first.id, first.compared, ordinal=first.ordinal)
             first.followers += (follower,)
-            return self._revived(first, await self._stand(follower))
+            return self._revived(first, await self.stand(follower))
         return self._revived(first, first.outcome)
 
-    async def _stand(self, call: Call) -> Event:
+    async def stand(self, call: Call) -> Event:
+        """Wait for the outcome of *call*, however it comes to it."""
         task = asyncio.current_task()
         own = task is call.branch.task
         if not own:
@@ -140,10 +142,10 @@ class Asking:
         raise self._drive.cancelling.raised_in(branch)
 
     def begin(self, call: Call) -> None:
-        """Begin *call*; while a park is being written it is held, in a failing scope or a cancelled run it never begins."""
+        """Begin *call*; while a park is being written it is held, in a closing scope or a cancelled run it never begins."""
         if self.is_paused:
             self.held.append(call)
-        elif not (call.branch.cut or self._drive.is_failing(call.branch) or self._drive.cancelling.dooms(call)):
+        elif not (call.branch.cut or self._drive.is_closing(call.branch) or self._drive.cancelling.dooms(call)):
             call.syscall.begin(call, self._drive)
 
     def release(self) -> None:
@@ -152,15 +154,16 @@ class Asking:
         for call in held:
             self.begin(call)
 
-    def cut_without_failure(self, call: Call, event: Event) -> ReplayDivergence:
-        """Return the divergence that a recorded cut is whose branch did not fail this time."""
+    def ended_otherwise(self, call: Call, event: Event) -> ReplayDivergence:
+        """Return the divergence that the recorded end of a scope is whose branches did not end so this time."""
+        assert isinstance(call.syscall, ScopeSyscall)
         return ReplayDivergence(
             execution_id=self._drive.state.execution_id,
             scope=call.id,
             ordinal=call.ordinal,
-            recorded={"kind": event.type, "id": f"{call.id}/{event.payload.branch}", "sequence": event.sequence},
-            asked=None,
-            likely="The branch that failed when this was recorded did not fail this time.",
+            recorded={**told_end(call.id, event.type, event.payload), "sequence": event.sequence},
+            asked=call.syscall.tally.side(call.id),
+            likely="The branches that had ended, or failed, when this was recorded did not do so this time.",
         )
 
     def unasked(self) -> ReplayDivergence | None:
@@ -188,10 +191,10 @@ class Asking:
         if call.future is not None:
             _ = drive.delivery.move(call)
         if drive.ending is None and call.branch.cut:
-            return BranchCut()
+            return asyncio.CancelledError() if call.branch.ended else BranchCut()
         if drive.ending is None and drive.cancelling.reaches(call):
             return drive.cancelling.raised_in(call.branch)
-        if drive.ending is None and drive.is_cutting:  # a task that a branch which is cut waited for, with others
+        if drive.ending is None and drive.unwinding.is_cutting:  # a task that a branch which is cut waited for as well
             return asyncio.CancelledError()
         drive.stop(UnrecordedCancellation(syscall=call.id, where=call.branch.where()))
         return DriveEnding()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loom import values
@@ -30,7 +30,7 @@ class DriveEnding(BaseException):
 
 
 class BranchCut(BaseException):
-    """The signal that unwinds a branch whose sibling failed."""
+    """The signal that unwinds a branch whose scope has ended: a sibling failed, or enough had ended, or time was over."""
 
 
 class Syscall(Protocol):
@@ -67,8 +67,22 @@ class Branch:
         self.served: dict[str, Call] = {}
         self.standing: Call | None = None
         self.waiting: dict[Call, None] = {}
-        self.ended = self.cut = self.cancelled = False
+        self.awaited: tuple[Call, ...] = ()
+        """Who waits for its end by name: a join waits for all branches, this for one."""
+        self.ended = self.cut = self.cancelled = self.was_cancelled = False
         self.last_id, self.draws, self.undos, self.shields = "", 0, 0, 0
+
+    @property
+    def name(self) -> str:
+        """Its name in its scope."""
+        return self.path[-1][1]
+
+    def line(self) -> Iterator[Branch]:
+        """Yield the branch and all above it."""
+        now: Branch | None = self
+        while now is not None:
+            yield now
+            now = now.parent
 
     def mint(self, name: str, tag: Tag | None = None) -> str:
         """Return the id text of the next call of *name*: with *tag*, or the next occurrence."""

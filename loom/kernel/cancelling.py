@@ -15,7 +15,7 @@ from loom.core import facts as f
 from loom.core.errors import LoomError
 from loom.core.failures import Cancelled, cancelled_in_hand
 from loom.kernel.calls import Branch, Call, Event
-from loom.kernel.scopes import ScopeSyscall
+from loom.kernel.scopes import is_join
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -43,6 +43,10 @@ class Cancelling:
     def reaches(self, call: Call) -> bool:
         """Whether Cancelled has been delivered to where *call* stands."""
         return self.is_final or (self.is_delivered and not call.free)
+
+    def frees(self, branch: Branch) -> bool:
+        """Whether what is called in *branch* now is under a shield, or part of a clean-up."""
+        return bool(branch.shields) or (self.is_delivered and cancelled_in_hand())
 
     def refuse(self, branch: Branch) -> None:
         """A syscall is called in *branch*: raise Cancelled if it was raised there before, but for a clean-up."""
@@ -124,17 +128,18 @@ class Cancelling:
         if event.type == GRACE_ENDED:
             self.is_final = True
             drive.timers.add(event.at + PATIENCE_MS, self._abandon, lambda: drive.ending is None)
-        for scope in [call for call in drive.failing if self.reaches(call)]:
-            del drive.failing[scope]  # its branches end by themselves
-        for branch in list(drive.delivery.branches.values()):
+        for scope in [call for call in drive.closing if self.reaches(call)]:
+            del drive.closing[scope]  # its branches end by themselves
+        for branch in drive.delivery.strands():
             self._signal(branch, event)
         drive.asking.held = [call for call in drive.asking.held if not call.settled]
         drive.delivery.stir()
 
     def _signal(self, branch: Branch, event: Event) -> None:
-        if self.is_final and not branch.waiting and branch.task is not None:
+        goes_on = branch.task is not None and self._drive.delivery.branches.get(branch.task) is branch
+        if self.is_final and not branch.waiting and branch.task is not None and goes_on:
             branch.task.cancel()
-        for call in [call for call in branch.waiting if self.reaches(call) and not _is_join(call)]:
+        for call in [call for call in branch.waiting if self.reaches(call) and not is_join(call)]:
             call.settled, branch.at = True, event.at
             future = self._drive.delivery.move(call)
             if not future.done():
@@ -143,7 +148,3 @@ class Cancelling:
     def _abandon(self) -> None:
         self.is_abandoned = True
         self._drive.wake("ended")
-
-
-def _is_join(call: Call) -> bool:
-    return isinstance(call.syscall, ScopeSyscall) and bool(call.syscall.open)

@@ -12,24 +12,28 @@ import uuid as uuid_module
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from loom import values
+from loom.core.branching import Branching, Opening
 from loom.core.derived import derived_uuid, fraction
-from loom.core.errors import InvalidDeclaration, UnknownFlow
+from loom.core.durations import milliseconds
+from loom.core.errors import UnknownFlow
 from loom.core.identity import Tag
 from loom.core.ids import label as check_label
 from loom.core.inline import inline_step
 from loom.core.missing import MISSING
 from loom.core.step import Step
-from loom.kernel.branching import Branching
+from loom.kernel.block import Block
 from loom.kernel.calls import Branch, Call, DriveEnding
-from loom.kernel.entering import syscall
+from loom.kernel.entering import Entering, syscall
 from loom.kernel.errors import StepIdReused
 from loom.kernel.fold import USER_PREFIX
 from loom.kernel.gates import GateSyscall, TimerSyscall
 from loom.kernel.receiving import ReceiveSyscall
 from loom.kernel.records import DecisionSyscall, EmitSyscall, StreamSyscall
+from loom.kernel.scopes import ScopeSyscall
 from loom.kernel.steps import StepSyscall
 from loom.values.binding import Binding, binding_of, binding_of_function
 
@@ -51,7 +55,7 @@ class SuspendOptions(TypedDict, total=False):
     key: str | None
 
 
-class Context(Branching):
+class Context(Entering, Branching):
     """The syscalls of one drive. Any branch of the flow uses the same object; the branch is found by the task."""
 
     def __init__(self, drive: Drive, tools: Mapping[str, Step[Any, Any]], log: logging.LoggerAdapter[Any]) -> None:
@@ -161,6 +165,20 @@ class Context(Branching):
     async def _again(self, first: Call) -> Any:
         return await self._drive.asking.served_again(first)
 
+    # -- branches ------------------------------------------------------------------------------------------------
+
+    @syscall
+    def _open(self, opening: Opening) -> Coroutine[Any, Any, Any]:
+        return self._drive.asking.outcome(self._opened(self._enter(opening.about["kind"]), opening))
+
+    def _block(self, opening: Opening) -> Any:
+        # Where its syscalls are refused, entering the block is: it may have to stand still there.
+        return Block(self, self._drive, self._opened(self._branch("scope"), opening), enter=self._enter)
+
+    def _opened(self, branch: Branch, opening: Opening) -> Call:
+        scope = ScopeSyscall(opening, [partial(each, self) for each in opening.branches])
+        return self._call(branch, scope, branch.mint(check_label("scope", opening.name)), opening.about)
+
     # -- waiting -------------------------------------------------------------------------------------------------
 
     @overload
@@ -186,7 +204,7 @@ class Context(Branching):
         key, timeout = options.get("key"), options.get("timeout")
         if key is not None:
             check_label("key", key)
-        timeout_ms = None if timeout is None else _milliseconds(timeout)
+        timeout_ms = None if timeout is None else milliseconds(timeout)
         show = values.encode(options.get("show"))
         gate = GateSyscall(label, show=show, expects=expects, timeout_ms=timeout_ms, key=key)
         return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), gate.asked()))
@@ -210,7 +228,7 @@ class Context(Branching):
         """
         branch = self._enter("receive")
         check_label("topic", topic)
-        timeout_ms = None if timeout is None else _milliseconds(timeout)
+        timeout_ms = None if timeout is None else milliseconds(timeout)
         receive = ReceiveSyscall(topic, expects=expects, timeout_ms=timeout_ms)
         return self._drive.asking.outcome(self._call(branch, receive, branch.mint(topic), receive.asked()))
 
@@ -218,8 +236,7 @@ class Context(Branching):
     def sleep(self, duration: timedelta | float, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
         """Sleep durably for *duration* (a timedelta, or seconds), across restarts, from when it was first asked."""
         branch = self._enter("sleep")
-        given = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
-        return self._timer(branch, TimerSyscall(delay_ms=_milliseconds(given)), name)
+        return self._timer(branch, TimerSyscall(delay_ms=milliseconds(duration)), name)
 
     @syscall
     def sleep_until(self, when: datetime, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
@@ -309,12 +326,6 @@ class Context(Branching):
         if name == "ui":
             raise AttributeError("ctx.ui does not exist: the kernel has no UI verb; a surface(ctx) draws")
         raise AttributeError(f"a context has no {name!r}")
-
-
-def _milliseconds(duration: timedelta) -> int:
-    if duration < timedelta(0):
-        raise InvalidDeclaration(f"{duration} lies in the past")
-    return round(duration.total_seconds() * 1000)
 
 
 def _is_plain(candidates: Any) -> bool:

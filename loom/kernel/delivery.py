@@ -53,6 +53,22 @@ class Delivery:
         self.progress += 1
         self.stir()
 
+    def nest(self, branch: Branch, above: Branch) -> None:
+        """The task of *above* goes on as *branch*, until `unnest`; it is one strand, and moves as one."""
+        assert above.task is not None
+        branch.task = above.task
+        self.branches[above.task] = branch
+
+    def unnest(self, branch: Branch, above: Branch) -> None:
+        """The task of *branch* is that of *above* again."""
+        assert above.task is not None
+        branch.ended = True
+        self.branches[above.task] = above
+
+    def strands(self) -> list[Branch]:
+        """Return the open branches, also those whose task goes on as another one."""
+        return list(dict.fromkeys(branch for each in self.branches.values() for branch in each.line()))
+
     def stand(self, call: Call, own: bool) -> asyncio.Future[Event]:
         """The body waits for *call*; *own* when it is the branch's own task that waits."""
         future: asyncio.Future[Event] = self._loop.create_future()
@@ -86,7 +102,7 @@ class Delivery:
 
     def is_alone(self, branch: Branch) -> bool:
         """Whether nobody but *branch*, which asks just now, could see when an outcome comes."""
-        return len(self.branches) == 1 and not branch.waiting and not self.unasked and not self.unsettled
+        return len(self.branches) == 1 and not self.waiting and not self.unasked and not self.unsettled
 
     def part(self) -> None:
         """Let go of the drive."""

@@ -23,7 +23,7 @@ from loom.core.envelope import NO_METADATA
 from loom.core.errors import LoomError
 from loom.core.state import ExecutionState
 from loom.kernel.asking import Asking
-from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
+from loom.kernel.calls import Branch, Call, DriveEnding, Event
 from loom.kernel.cancelling import GRACE_ENDED, REQUESTED, Cancelling
 from loom.kernel.closing import close
 from loom.kernel.delivery import Delivery
@@ -75,7 +75,7 @@ class Drive:
         self.around, self.effects, self.resources = setting.around, setting.around.effects, setting.resources
         self.ending: Ending | None = None
         self.error: LoomError | None = None
-        self.failing: dict[Call, ScopeSyscall] = {}
+        self.closing: dict[Call, ScopeSyscall] = {}
         self.live, self.unpaused = asyncio.Event(), asyncio.Event()
         self.unpaused.set()
         self.delivery = Delivery(self._on_still, self._is_busy)
@@ -92,7 +92,7 @@ class Drive:
             self.delivery.queue = recorded.outcomes
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._wake: asyncio.Future[str] | None = None
-        self.is_interrupted = self.is_cutting = False
+        self.is_interrupted = False
         self._patience: tuple[int, float] | None = None
         self.body: asyncio.Task[Any] | None = None
         self._root = Branch((), "", parent=None, at=journal.state.facts.started_at)
@@ -150,32 +150,24 @@ class Drive:
         if self.around.on_stream is not None:
             tell(self.around.on_stream, self.state.execution_id, call_id, chunk)
 
-    def is_failing(self, branch: Branch) -> bool:
-        """Whether *branch* is in a scope that is failing, where nothing new is started."""
-        return bool(self.failing) and any(branch.prefix.startswith(f"{call.id}/") for call in self.failing)
-
-    def cut_below(self, prefix: str) -> None:
-        """Cut every branch at or below *prefix*."""
-        self.is_cutting = True
-        for each in list(self.delivery.branches.values()):
-            if each.prefix.startswith(prefix):
-                each.cut = True
-                self.unwinding.signal(each, BranchCut())
+    def is_closing(self, branch: Branch) -> bool:
+        """Whether *branch* is in a scope that is closing, where nothing new is started."""
+        return bool(self.closing) and any(branch.prefix.startswith(f"{call.id}/") for call in self.closing)
 
     # -- moving on -----------------------------------------------------------------------------------------------
 
     def _is_busy(self) -> bool:
-        return bool(self.flights) and not self.failing and not self.asking.is_replaying
+        return bool(self.flights) and not self.closing and not self.asking.is_replaying
 
     def _on_still(self) -> None:
-        self.is_cutting = False
+        self.unwinding.is_cutting = False
         if self.ending is not None or self.is_interrupted or self.asking.is_paused:
             return
         if self.delivery.queue or (not self.asking.is_replaying and self.requests.inbox.take()):
             self._deliver_next()
         elif self.asking.is_replaying:
             self.wake("frontier")
-        elif self._cut_next() or self.flights:
+        elif self._close_next() or self.flights:
             return
         elif self.cancelling.is_abandoned or (self.body is not None and self.body.done()):
             self.wake("ended")
@@ -188,23 +180,23 @@ class Drive:
             self.cancelling.deliver(event)
             return
         call = self.delivery.calls.get(start_of(event))
-        if (call is not None and event.type == "SCOPE_CUT" and call in self.failing) or (
-            call is not None and event.type != "SCOPE_CUT"
-        ):
+        scope = call.syscall if call is not None and isinstance(call.syscall, ScopeSyscall) else None
+        if call is not None and (scope is None or call.settled or scope.tally.agrees_with(event.payload)):
             self._deliver(call, event)
         elif self.asking.recorded is not None and self.may_still_come():
             return
         elif call is not None:
-            self.stop(self.asking.cut_without_failure(call, event))
+            self.stop(self.asking.ended_otherwise(call, event))
         else:
             self._deliver_to_nobody()
 
     def _deliver(self, call: Call, event: Event) -> None:
         self.delivery.queue.popleft()
-        if isinstance(call.syscall, ScopeSyscall):
-            call.syscall.deliver(call, event, self)
-        else:
+        if not isinstance(call.syscall, ScopeSyscall):
             self.hand_over(call, event)
+        elif not call.settled:  # else all its branches had ended before the record came
+            call.syscall.deliver(call, event, self)
+        self.delivery.stir()
 
     def _deliver_to_nobody(self) -> None:
         self.delivery.queue.popleft()
@@ -225,11 +217,11 @@ class Drive:
         self._loop.call_later(PATIENCE_S / 1000, self.delivery.stir)
         return True
 
-    def _cut_next(self) -> bool:
-        for call, scope in list(self.failing.items()):
-            if not scope.cutting and not self.flights.are_below(f"{call.id}/"):
-                scope.cutting = True
-                self.delivery.put(self.commit("SCOPE_CUT", scope.cut_fact(call)))
+    def _close_next(self) -> bool:
+        for call, scope in self.closing.items():
+            if not scope.is_written and not self.flights.are_below(f"{call.id}/"):
+                scope.is_written = True
+                self.delivery.put(self.commit(*scope.record(call)))
                 return True
         return False
 

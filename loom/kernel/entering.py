@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from loom.core.failures import Cancelled, cancelled_in_hand
+from loom.core.failures import Cancelled
 from loom.fingerprint.places import place_of_frame
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Syscall
 from loom.kernel.errors import ForeignTask
@@ -66,7 +66,7 @@ class Entering:
     def _call(self, branch: Branch, syscall: Syscall, text: str, compared: Any) -> Call:
         branch.last_id, branch.draws = text, 0
         call = Call(branch, syscall, text, compared)
-        if branch.shields or (self._drive.cancelling.is_delivered and cancelled_in_hand()):
+        if self._drive.cancelling.frees(branch):
             call.free = True
         self._drive.delivery.unasked[call] = None
         return call

@@ -4,15 +4,16 @@
     |- InvalidId, InvalidDeclaration, UnknownFlow,        core/errors.py
     |  ExecutionTerminated
     |- Failure: TypedFailure, StepFailed, GateTimedOut,   core/failures.py: the only ones a flow may catch
-    |           ReceiveTimedOut, DecisionFailed, CompensationFailed
+    |           ReceiveTimedOut, DecisionFailed, CompensationFailed, ScopeTimedOut, BranchWasCut
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound
     |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
-    |- ExecutionNotFound, ExecutionAlreadyExists, ExecutionNotFailed, ExecutionCompensated
+    |- ExecutionNotFound, ExecutionAlreadyExists
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |  `- Fenced
     |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
-    |- Denied, DecisionNotFound, ExecutionNotPaused                driving/errors.py
+    |- Denied, DecisionNotFound, ExecutionNotPaused,               driving/errors.py
+    |  ExecutionNotFailed, ExecutionCompensated
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted
 
@@ -47,28 +48,6 @@ class ExecutionAlreadyExists(LoomError):
     def __init__(self, *, execution_id: str) -> None:
         self.execution_id = execution_id
         super().__init__(f"an execution {execution_id!r} exists already")
-
-
-class ExecutionNotFailed(LoomError):
-    """Only a failed execution can be retried."""
-
-    code = "execution-not-failed"
-    hint = "`loom resume` goes on with a run that waits or was cut off."
-
-    def __init__(self, *, execution_id: str, status: str) -> None:
-        self.execution_id, self.status = execution_id, status
-        super().__init__(f"{execution_id} is {status}, not failed, so there is nothing to retry")
-
-
-class ExecutionCompensated(LoomError):
-    """What a retry would go on from was undone by a saga."""
-
-    code = "execution-compensated"
-    hint = "Start it anew, under another id."
-
-    def __init__(self, *, execution_id: str) -> None:
-        self.execution_id = execution_id
-        super().__init__(f"{execution_id} undid what it had done before it failed, so a retry has nothing to build on")
 
 
 class SequenceConflict(LoomError):
@@ -227,7 +206,7 @@ class ForeignTask(DriveStopped):
     """A syscall was called from a task that is no branch of the flow, so its place would be left to chance."""
 
     code = "foreign-task"
-    hint = "Open branches with ctx.parallel or ctx.map; inside a step use plain Python."
+    hint = "Open branches with ctx.parallel, ctx.map or ctx.scope; inside a step use plain Python."
 
     def __init__(self, *, syscall: str, task: str, where: str) -> None:
         self.syscall, self.task, self.where = syscall, task, where
@@ -249,7 +228,9 @@ class UnrecordedCancellation(DriveStopped):
     """Something inside the flow cancelled a syscall by the clock, which no replay could repeat."""
 
     code = "unrecorded-cancellation"
-    hint = "Use the timeout of the step or of ctx.suspend instead of asyncio.timeout, wait_for or a TaskGroup."
+    hint = (
+        "Use ctx.scope(timeout=...), ctx.select, or the step's own timeout, not asyncio.timeout, wait_for, a TaskGroup."
+    )
 
     def __init__(self, *, syscall: str, where: str) -> None:
         self.syscall, self.where = syscall, where

@@ -9,6 +9,7 @@ from typing import Any
 from loom.core.inside import INSIDE
 from loom.kernel.calls import Call, DriveEnding
 
+Work = Callable[[], Coroutine[Any, Any, Any]]
 Landed = Callable[[Any, BaseException | None], None]
 """What is told how an effect ended: its result, or the error it raised."""
 
@@ -24,22 +25,23 @@ class Flights:
         self._landing_failed, self._on_dropped = landing_failed, on_dropped
         self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._dropped: set[Call] = set()
+        self._behind: set[asyncio.Task[None]] = set()
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def start(self, call: Call, work: Coroutine[Any, Any, Any], landed: Landed) -> None:
+    def start(self, call: Call, work: Work, landed: Landed) -> None:
         """Run *work* for *call*; *landed* is told how it ended, unless it was grounded."""
         context, call.context = call.context, None if call.context is None else call.context.copy()
         fly = self._fly(call, work, landed)
         self._tasks[call] = asyncio.get_running_loop().create_task(fly, name=call.id, context=context)
 
-    async def _fly(self, call: Call, work: Coroutine[Any, Any, Any], landed: Landed) -> None:
+    async def _fly(self, call: Call, work: Work, landed: Landed) -> None:
         # The landing is part of the task and no callback of it: one turn of the loop less for every step.
         INSIDE.set("effect")
         result, error = None, None
         try:
-            result = await work
+            result = await work()
         except BaseException as raised:  # noqa: BLE001  # whatever an effect raises is told to who records it
             error = _seen(raised)
         if call in self._tasks and self._tasks[call] is asyncio.current_task():
@@ -71,7 +73,16 @@ class Flights:
 
     def leave_behind(self, call: Call) -> None:
         """Cancel what runs for *call*, without a record, and wait for it no longer."""
-        self._tasks.pop(call).cancel()
+        task = self._tasks.pop(call)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+        task.cancel()
+
+    def drop_below(self, prefix: str) -> None:
+        """Cancel what is in flight at or below *prefix* but for what must not run twice; threads are left behind."""
+        for call in [call for call in self._tasks if call.branch.prefix.startswith(prefix) and not call.is_once]:
+            is_thread = not getattr(getattr(call.syscall, "step", None), "is_async", True)
+            (self.leave_behind if is_thread else self.drop)(call)
 
     def once_timeout_s(self) -> float:
         """Return the longest timeout, in seconds, of the steps in flight that are not idempotent; 0 without any."""
@@ -85,7 +96,7 @@ class Flights:
 
     async def ground(self, patience_s: float) -> None:
         """Cancel all that is in flight, without a record, and return when it has ended, or after *patience_s*."""
-        tasks, self._tasks = list(self._tasks.values()), {}
+        tasks, self._tasks = [*self._tasks.values(), *self._behind], {}
         for task in tasks:
             task.cancel()
         if tasks:

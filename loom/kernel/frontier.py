@@ -52,7 +52,7 @@ async def reach(drive: Drive) -> None:
 
 def _has_nothing_to_do(drive: Drive) -> bool:
     body_ended = drive.body is not None and drive.body.done()
-    if drive.state.status not in ("suspended", "in_doubt") or drive.asking.held or drive.failing or body_ended:
+    if drive.state.status not in ("suspended", "in_doubt") or drive.asking.held or drive.closing or body_ended:
         return False
     horizon = drive.now_ms() + drive.setting.linger_ms
     due = drive.timers.next_due()
@@ -82,13 +82,14 @@ def _go_on(drive: Drive, recorded: Recorded) -> None:
         before = state.facts.fingerprint
         drive.commit("EXECUTION_MIGRATED", f.ExecutionMigrated(before, setting.fingerprint, recorded.differences))
     drive.live.set()
+    drive.timers.fire_due()  # scopes whose time is over take up nothing
     drive.timers.arm()
     drive.requests.apply("cancel")  # before anything is taken up
     if drive.is_interrupted:
         return
     taken_up, drive.asking.taken_up = drive.asking.taken_up, []
     for call in taken_up:
-        if not call.branch.cut and not drive.is_failing(call.branch):
+        if not call.branch.cut and not drive.is_closing(call.branch):
             call.syscall.reopen(call, drive)
     drive.requests.apply()
     drive.asking.release()

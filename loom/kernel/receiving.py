@@ -133,5 +133,5 @@ class Inbox:
         self.waits[topic] = waits = [c for c in self.waits[topic] if drive.wants(c) and c in drive.delivery.waiting]
         if topic in drive.state.facts.held:
             return None
-        able = [call for call in waits if not drive.is_failing(call.branch)]
+        able = [call for call in waits if not drive.is_closing(call.branch)]
         return min(able, key=lambda call: call.sequence, default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from loom import values
@@ -32,7 +33,7 @@ class DecisionSyscall:
         return {"candidates": self.candidates}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, self._choose(drive), _landed(call, drive, self._fact))
+        drive.flights.start(call, partial(self._choose, drive), _landed(call, drive, self._fact))
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A decision is on the log whole or not at all."""
@@ -78,7 +79,7 @@ class StreamSyscall:
         return {"label": self.label}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, self._pass_on(call, drive), _landed(call, drive, self._fact))
+        drive.flights.start(call, partial(self._pass_on, call, drive), _landed(call, drive, self._fact))
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A stream is on the log whole or not at all."""

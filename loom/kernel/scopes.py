@@ -1,9 +1,10 @@
-"""The syscall that opens branches: `parallel` and `map`.
+"""The syscall that opens branches: `parallel`, `map`, `select`, `first`, `any`, and the block of `scope`.
 
-Branches begin in the order given and each runs in a task of its own. When one fails, the scope is *failing*: nothing new is
-started in it, what is in flight in it ends and is recorded (so it is never paid for twice), then `SCOPE_CUT` is recorded and
-delivered like any outcome: every other branch is unwound where it stands. The scope then raises what the first branch
-raised. Since the cut has its place in the log, a replay cuts at the same instant.
+Each branch runs in a task of its own. A scope that is to end before its branches have (a tally says when: core/tally.py) is
+*closing*: nothing new is started in it, and what is in flight in it is waited for, or, where the scope does not fail and the
+effect is idempotent, cancelled without a record. Then one record says why the scope ends. It is delivered like any outcome:
+every branch still open is unwound where it stands, innermost first. Since the record has its place in the log, a replay
+cuts at the same instant. No task of a branch outlives the scope.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loom.core import facts as f
-from loom.core.failures import Cancelled
+from loom.core.branching import Opening
+from loom.core.failures import Cancelled, ScopeTimedOut
 from loom.core.identity import escape
 from loom.core.inside import INSIDE
+from loom.core.json import JsonObject
+from loom.core.tally import Tally
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
+from loom.values.failing import told
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
 
 Body = Callable[[], Awaitable[Any]]
-Shape = Callable[[list[Any]], Any]
 
 
 class ExitInFlow(RuntimeError):
@@ -31,36 +35,31 @@ class ExitInFlow(RuntimeError):
 
 
 class ScopeSyscall:
-    """Runs *bodies*, named by *names*, at most *limit* at once; delivers their results in order, in the *shape* wanted."""
+    """Runs the *bodies* of the branches of an *opening* until its tally ends it; delivers the shape that it wants."""
 
     starts = "SCOPE_OPENED"
 
-    def __init__(
-        self, kind: str, names: Sequence[str], bodies: Sequence[Body], *, limit: int | None, shape: Shape = list
-    ) -> None:
-        self.kind, self.names, self.bodies, self.shape = kind, names, bodies, shape
-        self.limit = limit or len(bodies)
+    def __init__(self, opening: Opening, bodies: Sequence[Body]) -> None:
+        self.opening, self.about, self.bodies = opening, opening.about, bodies
+        self.tally = opening.tally or Tally()
+        self.limit = opening.limit or len(bodies)
         self.next = 0
         self.open: set[Branch] = set()
-        self.branches: list[Branch] = []
-        self.results: list[Any] = [None] * len(bodies)
-        self.failed: tuple[Branch, BaseException] | None = None
-        self.cutting = self.is_cancelled = False
+        self.results: dict[str, Any] = {}
+        self.is_written = self.is_cut = False
+        """Whether the record that ends the scope is on the log, and whether it was delivered."""
+        self.is_late = self.is_cancelled = False
         self.cancelled: BaseException | None = None
 
-    def asked(self) -> Any:
-        numbered = all(name == str(i) for i, name in enumerate(self.names))
-        return {"kind": self.kind, "branches": len(self.names) if numbered else list(self.names)}
+    def asked(self) -> JsonObject:
+        return self.about
 
     def begin(self, call: Call, drive: Drive) -> None:
-        opened = f.ScopeOpened(
-            call.id,
-            call.ordinal,
-            call.digest,
-            self.kind,
-            self.asked()["branches"],
-            drive.state.facts.generation or None,
-        )
+        timeout_ms = self.about.get("timeout_ms")
+        due_at = None if timeout_ms is None else drive.now_ms() + timeout_ms
+        generation = drive.state.facts.generation or None
+        kind, branches = self.about["kind"], self.about.get("branches")
+        opened = f.ScopeOpened(call.id, call.ordinal, call.digest, kind, branches, generation, due_at)
         event = drive.commit("SCOPE_OPENED", opened)
         drive.started(call, event)
         drive.delivery.put(event)
@@ -70,88 +69,143 @@ class ScopeSyscall:
 
     def open_branches(self, call: Call, drive: Drive) -> None:
         """Begin as many branches as the limit allows."""
-        while self.next < len(self.bodies) and len(self.open) < self.limit and self.failed is None:
-            self._begin(call, drive, self.next)
+        while self.next < len(self.bodies) and len(self.open) < self.limit and self.tally.verdict is None:
+            self.begin_branch(call, drive, self.opening.names[self.next], self.bodies[self.next])
             self.next += 1
 
-    def _begin(self, call: Call, drive: Drive, index: int) -> None:
+    def branch(self, call: Call, name: str) -> Branch:
+        """Return a new branch of the scope, open from now on."""
         above = call.branch
         # The opener's own id text is one step of the path: below it, everything starts with "id/branch/".
-        name = call.id[len(above.prefix) :]
-        path = (*above.path, (name, self.names[index]))
-        branch = Branch(path, f"{call.id}/{escape(self.names[index])}/", parent=above, at=above.at)
+        path = (*above.path, (call.id[len(above.prefix) :], name))
+        branch = Branch(path, f"{call.id}/{escape(name)}/", parent=above, at=above.at)
         branch.shields = int(call.free)
         self.open.add(branch)
-        self.branches.append(branch)
-        context = call.context or contextvars.copy_context()
-        coroutine = run_body(self.bodies[index])
-        task = asyncio.get_running_loop().create_task(coroutine, name=branch.prefix, context=context.copy())
-        drive.delivery.enter(branch, task)
-        task.add_done_callback(lambda done: self._ended(call, drive, index, done))
+        return branch
 
-    def _ended(self, call: Call, drive: Drive, index: int, task: asyncio.Task[Any]) -> None:
-        branch = self.branches[index]
+    def begin_branch(self, call: Call, drive: Drive, name: str, body: Body) -> Branch:
+        """Run *body* as a branch of the scope, in a task of its own."""
+        branch = self.branch(call, name)
+        context = call.context or contextvars.copy_context()
+        task = asyncio.get_running_loop().create_task(run_body(body), name=branch.prefix, context=context.copy())
+        drive.delivery.enter(branch, task)
+        task.add_done_callback(lambda done: self._done(call, drive, branch, done))
+        return branch
+
+    def _done(self, call: Call, drive: Drive, branch: Branch, task: asyncio.Task[Any]) -> None:
         error: BaseException | None = asyncio.CancelledError() if task.cancelled() else task.exception()
-        self.open.discard(branch)
         if error is None:
-            self.results[index] = task.result()
-        elif drive.cancelling.reaches(call) and (task.cancelled() or is_signal(error)):
-            self.is_cancelled = True
-        elif drive.ending is None and not branch.cut and self.failed is None and not isinstance(error, DriveEnding):
-            self.failed = (branch, error)
+            self.results[branch.name] = task.result()
         drive.delivery.leave(branch)
+        self.ended(call, drive, branch, error)
+
+    def ended(self, call: Call, drive: Drive, branch: Branch, error: BaseException | None) -> None:
+        """*branch* has ended: count it, and see whether the scope ends."""
+        assert call.start is not None
+        reached = drive.cancelling.reaches(call)
+        self.open.discard(branch)
+        for waiter in branch.awaited:
+            # Who waits inside the scope for what gave no result is cut with it.
+            if branch.name in self.results or reached or not waiter.branch.prefix.startswith(f"{call.id}/"):
+                drive.asking.pass_on(waiter, call.start)
         if drive.ending is not None:
             return
-        if self.failed is None and not call.branch.cut and not drive.cancelling.reaches(call):
+        if reached and (isinstance(error, asyncio.CancelledError) or is_signal(error)):
+            self.is_cancelled = True
+        elif error is None and not branch.cut:
+            self.tally.succeeded(branch.name)
+        elif error is not None and not branch.cut and not isinstance(error, DriveEnding):
+            self.tally.failed(branch.name, error)
+        if self.tally.verdict is None and not call.branch.cut and not reached:
             self.open_branches(call, drive)
-        if not self.open:
-            self._joined(call, drive)
-        elif self.failed is not None and not self.cutting and not drive.cancelling.reaches(call):
-            drive.failing[call] = self
+        if not self.open and (self.is_cut or call.branch.cut or reached or self.tally.verdict != "closed"):
+            self.joined(call, drive)
+        elif self.tally.verdict is not None and not (self.is_written or call.branch.cut or reached):
+            self.close(call, drive)
 
-    def _joined(self, call: Call, drive: Drive) -> None:
+    def close(self, call: Call, drive: Drive) -> None:
+        """Start nothing new below the scope, and have the reason recorded once nothing is in flight there."""
+        if call not in drive.closing:
+            drive.closing[call] = self
+            if self.is_late or self.tally.verdict != "failed":
+                drive.flights.drop_below(f"{call.id}/")
+        drive.delivery.stir()
+
+    def record(self, call: Call) -> tuple[str, Any]:
+        """Return the record, type and fact, of why the scope ends."""
+        late = "SCOPE_TIMED_OUT", f.ScopeTimedOut(call.sequence)
+        return late if self.is_late else self.tally.record(call.sequence)
+
+    def joined(self, call: Call, drive: Drive) -> None:
+        """No branch of the scope is open any more: let who waits for that go on."""
         if call.settled:
             return
         call.settled = True
-        drive.failing.pop(call, None)
-        if call.future is None:
-            return
-        if self.is_cancelled or self.next < len(self.bodies):
-            self.cancelled = drive.cancelling.raised_in(call.branch) if drive.cancelling.reaches(call) else None
+        drive.closing.pop(call, None)
+        if (self.is_cancelled or self.next < len(self.bodies)) and drive.cancelling.reaches(call):
+            self.cancelled = drive.cancelling.raised_in(call.branch)
         assert call.start is not None
-        drive.delivery.calls.pop(call.sequence, None)
-        future = drive.delivery.move(call)
-        if not future.done():
-            future.set_result(call.start)
-        drive.delivery.stir()
+        if self.is_cut or call.sequence not in drive.state.cuts:  # else its record is still to be delivered
+            drive.delivery.calls.pop(call.sequence, None)
+        if call.future is not None:
+            future = drive.delivery.move(call)
+            if call.branch.cut and not future.done():
+                future.set_exception(BranchCut())
+            elif not future.done():
+                future.set_result(call.start)
+            drive.delivery.stir()
 
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
         """Open the branches, in the order of the log like any outcome; or cut those that are open."""
-        if event.type == self.starts:
+        if event.type != "SCOPE_CUT":
             call.branch.at = event.at
-            self.open_branches(call, drive)
-            if not self.bodies:
-                drive.hand_over(call, event)
+        if event.type == self.starts:
+            self._opened(call, event, drive)
             return
-        assert self.failed is not None
-        if self.failed[0].path[-1][1] != event.payload.branch:
-            drive.stop(drive.asking.cut_without_failure(call, event))
-            return
-        self.cutting = True
-        drive.cut_below(f"{call.id}/")
+        self.is_written = self.is_cut = True
+        if event.type == "SCOPE_TIMED_OUT":
+            self.tally.time_is_over()
+        drive.unwinding.cut_below(f"{call.id}/")
+        if not self.open:
+            self.joined(call, drive)
         drive.delivery.stir()
 
-    def revive(self, call: Call, event: Event) -> Any:
-        if self.failed is not None:
-            raise self.failed[1]
-        if self.cancelled is not None:
-            raise self.cancelled
-        return self.shape(self.results)
+    def _opened(self, call: Call, event: Event, drive: Drive) -> None:
+        if (due_at := event.payload.due_at) is not None:
+            drive.timers.add(due_at, lambda: self._time_is_over(call, drive), lambda: self._has_time(call, drive))
+        if self.about["kind"] == "scope":
+            call.context = None  # each task gets that of where it is started
+            drive.asking.pass_on(call, event)
+            return
+        self.open_branches(call, drive)
+        if not self.bodies:
+            drive.hand_over(call, event)
 
-    def cut_fact(self, call: Call) -> f.ScopeCut:
-        """Return the fact that the first failure cuts the others."""
-        assert self.failed is not None
-        return f.ScopeCut(start=call.sequence, branch=self.failed[0].path[-1][1])
+    def _has_time(self, call: Call, drive: Drive) -> bool:
+        is_ending = call.settled or call.branch.cut or self.is_late or self.tally.verdict is not None
+        return drive.ending is None and not is_ending and not drive.cancelling.dooms(call)
+
+    def _time_is_over(self, call: Call, drive: Drive) -> None:
+        self.is_late = True
+        self.close(call, drive)
+
+    def revive(self, call: Call, event: Event) -> Any:
+        if (error := self.failure(call)) is not None:
+            raise error
+        names = self.tally.counted if self.tally.wanted is not None else self.opening.names
+        return self.opening.shape(names, [self.results[name] for name in names])
+
+    def failure(self, call: Call) -> BaseException | None:
+        """Return what the scope raises: the first failure, or that its time was over, with what failed later as notes."""
+        failures = self.tally.failures
+        if self.tally.verdict in {None, "closed"}:
+            return self.cancelled
+        error = ScopeTimedOut(scope=call.id) if self.tally.verdict == "timed_out" else failures[0][1]
+        for name, later in failures:
+            note = f"{call.id}/{name} failed as well: {told(later)}"
+            if later is not error and note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
+        return error
 
 
 async def run_body(body: Body) -> Any:
@@ -161,6 +215,11 @@ async def run_body(body: Body) -> Any:
         return await body()
     except SystemExit as exit_:  # asyncio would end the loop with it
         raise ExitInFlow(f"sys.exit({exit_.code!r}) was called in the flow") from exit_
+
+
+def is_join(call: Call) -> bool:
+    """Whether *call* waits for the branches of a scope; who waits for one task of it has no start."""
+    return call.start is not None and isinstance(call.syscall, ScopeSyscall) and bool(call.syscall.open)
 
 
 def is_signal(error: BaseException | None) -> bool:

@@ -85,7 +85,7 @@ class StepSyscall:
     def _dispatch(self, call: Call, drive: Drive, attempt: int, *, again: bool = False, marked: bool = False) -> None:
         if marked or (again and not self.step.idempotent):
             drive.commit("STEP_ATTEMPTED", f.StepAttempted(start=call.sequence, attempt=attempt))
-        drive.flights.start(call, self._attempt(call, drive, attempt), self._landed(call, drive, attempt))
+        drive.flights.start(call, partial(self._attempt, call, drive, attempt), self._landed(call, drive, attempt))
 
     async def _attempt(self, call: Call, drive: Drive, attempt: int) -> Any:
         step = self.step

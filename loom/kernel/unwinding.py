@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from loom.core.errors import NoSyscallInSight, SuspensionSwallowed
-from loom.kernel.calls import Branch, DriveEnding
-from loom.kernel.scopes import is_signal
+from loom.kernel.calls import Branch, BranchCut, DriveEnding
+from loom.kernel.scopes import is_join, is_signal
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -31,6 +31,8 @@ class Unwinding:
         self._stray: asyncio.TimerHandle | None = None
         self._swallowed: list[str] = []
         self._hushed: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self.is_cutting = False
+        """Whether branches were cut since the body stood still."""
 
     def refused(self) -> None:
         """A syscall was called while unwinding, and refused."""
@@ -64,11 +66,32 @@ class Unwinding:
         """Raise *signal* in *branch* where it stands; one that waits for no syscall of its own is cancelled."""
         standing = branch.standing
         for call in list(branch.waiting):
+            if isinstance(signal, BranchCut) and is_join(call):
+                continue  # its branches are signalled as well: it goes on once they have ended
             future = self._drive.delivery.move(call)
             if not future.done():
                 future.set_exception(type(signal)())
-        if standing is None and branch.task is not None and not branch.task.done():
-            branch.task.cancel()
+        task = branch.task
+        if (
+            standing is None
+            and task is not None
+            and not task.done()
+            and self._drive.delivery.branches.get(task) is branch
+        ):
+            branch.was_cancelled = task.cancel()
+
+    def cut_below(self, prefix: str) -> None:
+        """Cut every branch at or below *prefix*, and what tasks of the author's still ask in its name."""
+        self.is_cutting, drive = True, self._drive
+        below = [branch for branch in drive.delivery.strands() if branch.prefix.startswith(prefix)]
+        loose = [call for call in drive.delivery.waiting if call.branch.ended and call.branch.prefix.startswith(prefix)]
+        for branch in [*below, *(call.branch for call in loose)]:
+            branch.cut = True
+        drive.closing = {call: scope for call, scope in drive.closing.items() if not call.id.startswith(prefix)}
+        for branch in below:
+            self.signal(branch, BranchCut())
+        for call in loose:
+            drive.delivery.move(call).cancel()
 
     async def unwind(self) -> None:
         """End every branch and effect of the drive; return when nothing of it runs any more."""
@@ -79,7 +102,7 @@ class Unwinding:
         await drive.flights.ground(0.1 if drive.is_interrupted else PATIENCE_S)
         while drive.delivery.branches:
             branches = list(drive.delivery.branches.values())
-            parents = {branch.parent for branch in branches}
+            parents = {above for branch in branches for above in branch.line() if above is not branch}
             leaves = [branch for branch in branches if branch not in parents]
             if not await self._end(leaves):
                 break

@@ -18,6 +18,7 @@ from loom.core.step import Step
 
 MESSAGE_MAX: Final = 4_000
 TRACEBACK_MAX: Final = 8_000
+TOLD_MAX: Final = 300
 CAUSES_MAX: Final = 5
 MEMBERS_MAX: Final = 20
 _NOT_THE_AUTHORS: Final = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).parent))
@@ -28,6 +29,11 @@ def type_name(kind: type[BaseException]) -> str:
     if kind.__module__.partition(".")[0] == "loom":
         return f"loom.{kind.__qualname__}"
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def told(error: BaseException) -> str:
+    """Return *error* in one bounded line: its type and what it says."""
+    return values.safe_text(f"{type_name(type(error))}: {_message(error)}".replace("\n", " "), TOLD_MAX)
 
 
 def record_of(error: BaseException, depth: int = CAUSES_MAX) -> JsonObject:

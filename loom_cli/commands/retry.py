@@ -46,7 +46,7 @@ def retry(
 
     Example: loom retry --where flow=refund --where after=2h --dry-run
     """
-    from loom.kernel.errors import ExecutionNotFailed
+    from loom.driving.errors import ExecutionNotFailed
     from loom_cli.bulk import Asked, Bulk, bulk_wait_s, for_one
     from loom_cli.driving import Driving
     from loom_cli.principals import principal_of

@@ -8,7 +8,7 @@ import pytest
 
 import loom
 from loom.core.errors import InvalidDeclaration
-from loom.kernel.errors import ExecutionCompensated
+from loom.driving.errors import ExecutionCompensated
 from tests.kernel.running import RUN, cut_off_after, payloads, records, runtime
 
 

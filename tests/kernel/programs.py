@@ -126,7 +126,7 @@ async def fail(step: loom.StepContext, how: str) -> None:
 def seen(error: Exception) -> tuple[Any, ...]:
     """Return all that a flow can see of a failure."""
     fields = sorted((name, repr(value)) for name, value in vars(error).items() if not name.startswith("__"))
-    return type(error).__qualname__, str(error), fields
+    return type(error).__qualname__, str(error), fields, getattr(error, "__notes__", [])
 
 
 # -- operations ------------------------------------------------------------------------------------------------------
@@ -238,15 +238,18 @@ async def _loop(ctx: loom.Context, at: str, times: int, block: Block) -> None:
         await carry_out(ctx, f"{at}:{turn}", block)
 
 
+def branch_of(at: str, number: int, block: Block) -> Callable[[loom.Context], Coroutine[Any, Any, int]]:
+    """Return a branch that carries out *block*."""
+
+    async def run(ctx: loom.Context) -> int:
+        await carry_out(ctx, f"{at}/{number}", block)
+        return number
+
+    return run
+
+
 async def _parallel(ctx: loom.Context, at: str, blocks: list[Block]) -> None:
-    def branch(number: int, block: Block) -> Callable[[loom.Context], Coroutine[Any, Any, int]]:
-        async def run(ctx: loom.Context) -> int:
-            await carry_out(ctx, f"{at}/{number}", block)
-            return number
-
-        return run
-
-    WORLD.get().saw(at, "joined", await ctx.parallel(*(branch(n, block) for n, block in enumerate(blocks))))
+    WORLD.get().saw(at, "joined", await ctx.parallel(*(branch_of(at, n, block) for n, block in enumerate(blocks))))
 
 
 async def _map(ctx: loom.Context, at: str, count: int, limit: int, block: Block) -> None:
@@ -255,6 +258,39 @@ async def _map(ctx: loom.Context, at: str, count: int, limit: int, block: Block)
         return item
 
     WORLD.get().saw(at, "mapped", await ctx.map(branch, range(count), limit=limit))
+
+
+async def _select(ctx: loom.Context, at: str, blocks: list[Block]) -> None:
+    arms = {f"arm-{number}": branch_of(at, number, block) for number, block in enumerate(blocks)}
+    WORLD.get().saw(at, "selected", tuple(await ctx.select(**arms)))
+
+
+async def _first_of(ctx: loom.Context, at: str, n: int, blocks: list[Block]) -> None:
+    branches = [branch_of(at, number, block) for number, block in enumerate(blocks)]
+    WORLD.get().saw(at, "first ones", await ctx.first(min(n, len(blocks)), *branches))
+
+
+async def _any(ctx: loom.Context, at: str, blocks: list[Block]) -> None:
+    branches = {f"one-{number}": branch_of(at, number, block) for number, block in enumerate(blocks)}
+    WORLD.get().saw(at, "any", tuple(await ctx.any(branches)))
+
+
+async def _scope(ctx: loom.Context, at: str, timeout_ms: int | None, blocks: list[Block], body: Block) -> None:
+    """Start a task for each block, carry out the body, and await the tasks: one inside the scope, the others after it."""
+    tasks: list[Any] = []
+    timeout = None if timeout_ms is None else timedelta(milliseconds=timeout_ms)
+    try:
+        async with ctx.scope(timeout=timeout) as scope:
+            tasks += [scope.start(branch_of(at, number, block)) for number, block in enumerate(blocks)]
+            await carry_out(ctx, f"{at}/body", body)
+            if tasks:
+                WORLD.get().saw(at, "inside", await tasks[0])
+    except DriveEnding:
+        raise  # it is put away, and nothing that it sees then counts
+    except BaseException as error:
+        WORLD.get().saw(at, "left by", (type(error).__name__, [task.done for task in tasks]))
+        raise
+    WORLD.get().saw(at, "tasks", [await task for task in tasks])
 
 
 async def _gather(ctx: loom.Context, at: str, first: int, second: int) -> None:
@@ -390,6 +426,10 @@ OPERATIONS: Final[dict[str, Callable[..., Coroutine[Any, Any, None]]]] = {
     "loop": _loop,
     "parallel": _parallel,
     "map": _map,
+    "select": _select,
+    "first of": _first_of,
+    "any": _any,
+    "scope": _scope,
     "gather": _gather,
     "task": _task,
     "loose": _loose,

@@ -82,6 +82,7 @@ def nested(inner: Operation) -> Operation:
         operation("loop", st.integers(1, 3), block),
         operation("parallel", st.lists(block, max_size=3)),
         operation("map", numbers, st.integers(1, 2), block),
+        operation("scope", None, st.lists(block, max_size=2), block),
         operation("task", numbers, block),
         operation("both", numbers, block),
         operation("catch", block),
@@ -92,8 +93,22 @@ def nested(inner: Operation) -> Operation:
     )
 
 
+def racing(inner: Operation) -> Operation:
+    """Operations in which it matters who comes first, beside those in which it does not."""
+    block = st.lists(inner, max_size=3)
+    blocks = st.lists(block, min_size=1, max_size=3)
+    return st.one_of(
+        nested(inner),
+        operation("select", blocks),
+        operation("first of", st.integers(1, 3), blocks),
+        operation("any", blocks),
+        operation("scope", st.integers(0, 60), st.lists(block, max_size=2), block),
+    )
+
+
 def programs(leaves: Operation) -> st.SearchStrategy[Program]:
-    return st.lists(st.recursive(leaves, nested, max_leaves=8), min_size=1, max_size=4)
+    inner = nested if leaves is calm else racing
+    return st.lists(st.recursive(leaves, inner, max_leaves=8), min_size=1, max_size=4)
 
 
 def ways(*, retries: int = 0) -> st.SearchStrategy[Way]:

@@ -20,7 +20,7 @@ from loom.core.views import open_gates
 from loom.devtools.codegen import generate, scan
 from loom.devtools.projects import new_project
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
-from loom.kernel.retrying import retried
+from loom.driving.retrying import retried
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view

@@ -105,6 +105,10 @@ async def each(ctx: loom.Context, item: int) -> bytes:
     return bytes(item)
 
 
+async def each_of_one(ctx: loom.Context) -> bytes:
+    return b""
+
+
 @loom.flow
 async def scopes(ctx: loom.Context) -> None:
     assert_type(await ctx.parallel(one, two), tuple[int, str])
@@ -113,6 +117,27 @@ async def scopes(ctx: loom.Context) -> None:
     assert_type(await ctx.parallel(*[one]), tuple[int, ...])
     assert_type(await ctx.map(each, range(3), limit=2), list[bytes])
     assert_type(await ctx.map(total, [[1], [2]]), list[int])
+    assert_type(await ctx.select(a=one, b=one), loom.Selected[int])
+    assert_type((await ctx.select("race", a=loom.gate("approve", expects=Approval))).value, Approval)
+    assert_type((await ctx.select(a=loom.topic("news", expects=int), b=one)).value, int)
+    assert_type((await ctx.select(a=loom.timer(timedelta(days=1)))).value, None)
+    either: loom.Selected[int | str] = await ctx.select(a=one, b=two)
+    assert_type(await ctx.first(2, one, two), list[int | str])
+    assert_type(await ctx.first(1, one, two, each_of_one), list[int | str | bytes])
+    assert_type(await ctx.first(2, {"a": one, "b": one}), dict[str, int])
+    assert_type(await ctx.first(2, *[one]), list[int])
+    assert_type(await ctx.any(one, two), int | str)
+    assert_type(await ctx.any(*[one]), int)
+    assert_type(await ctx.any({"a": one, "b": one}), loom.Selected[int])
+    async with ctx.scope(timeout=timedelta(seconds=1)) as scope:
+        task: loom.ScopeTask[bytes] = scope.start(each, 3)
+        assert_type(await task, bytes)
+        assert_type(await scope.start(each, 3, name="three"), bytes)
+        assert_type(await scope.start(total, [1]), int)
+        assert_type(await scope.start(total, [1], name="sum"), int)
+        assert_type(await scope.start(assess, Claim(amount=1), strict=True), float)
+    assert_type(scope, loom.Scope)
+    print(either)  # noqa: T201  # it has to be used
     # The checker gives up on gather over overloaded calls; ctx.parallel above keeps the types.
     assert_type(await asyncio.gather(ctx.run(total, [1]), ctx.run(look_up, "a")), Any)
     assert_type(str(await ctx.run(total, [2])), str)
@@ -136,6 +161,11 @@ async def refused(ctx: loom.Context, claim: Claim) -> None:
     await ctx.run(pay, loom.StepContext.detached(), claim)  # type: ignore[call-overload]
     await ctx.run("label", helper, "no int")  # type: ignore[call-overload]
     await ctx.map(each, ["no int"])  # type: ignore[arg-type]
+    await ctx.select(a=total)  # type: ignore[arg-type]
+    await ctx.first(1, one(ctx))  # type: ignore[call-overload]
+    async with ctx.scope() as scope:
+        await scope.start(each, "no int")  # type: ignore[arg-type]
+        await scope.start(total, "no list")  # type: ignore[arg-type]
     ctx.run(total, [1])  # type: ignore[unused-coroutine]
     loom.step(retries=3)  # type: ignore[call-overload]
     loom.Retry(3)  # type: ignore[call-arg]

@@ -11,8 +11,9 @@ import pytest
 import loom
 from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
-from loom.kernel.errors import ExecutionNotFailed, SequenceConflict
-from loom.kernel.retrying import retried
+from loom.driving.errors import ExecutionNotFailed
+from loom.driving.retrying import retried
+from loom.kernel.errors import SequenceConflict
 from tests.kernel.running import RUN, kinds, payloads, runtime
 
 

@@ -8,7 +8,7 @@ from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionRetried
 from loom.core.identity import scope_of
 from loom.core.state import ExecutionState
-from loom.kernel.errors import ExecutionCompensated, ExecutionNotFailed
+from loom.driving.errors import ExecutionCompensated, ExecutionNotFailed
 
 
 def retried(state: ExecutionState) -> ExecutionRetried:
@@ -17,7 +17,7 @@ def retried(state: ExecutionState) -> ExecutionRetried:
     Void are: the failure that escaped (a step keeps its start, and its key; anything else is asked anew), what its scope
     asked after it, what each enclosing scope asked after the inner scope opened, and the cuts it caused. Siblings
     keep their records. An error of the author's own makes void what came after it: the scope it left, if any, keeps its
-    branches' records and loses its cut.
+    branches' records and loses its cut. A scope whose time was over is asked anew, with all that is in it.
 
     Raises:
         ExecutionNotFailed: the run is not failed.
@@ -35,7 +35,9 @@ def retried(state: ExecutionState) -> ExecutionRetried:
     may_be = {s: start for s, start in starts.items() if _is_undo(start) or not getattr(start.payload, "once", None)}
     void = [s for s, start in may_be.items() if start.payload.ordinal > limits.get(scope_of(start.payload.id), 1 << 62)]
     reopened = [cause.sequence] if cause.type == "STEP_STARTED" else []
-    if not reopened and cause.type != "SCOPE_OPENED":
+    cut = state.cuts.get(cause.sequence)
+    is_late = cut is not None and cut.outcome.type == "SCOPE_TIMED_OUT"  # it needs its time anew
+    if not reopened and (cause.type != "SCOPE_OPENED" or is_late):
         void.append(cause.sequence)
     # what was asked inside a scope that is itself void is void with it
     above = [starts[v] for v in void]
