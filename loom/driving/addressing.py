@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
-from loom.driving.errors import DecisionNotFound
-from loom.kernel.errors import AlreadyAnswered, AmbiguousGate, ApprovalMismatch, GateNotOpen, NotInDoubt
+from loom.driving.errors import (
+    AlreadyAnswered,
+    AmbiguousGate,
+    ApprovalMismatch,
+    DecisionNotFound,
+    GateNotOpen,
+    NotInDoubt,
+)
 
 
 def gate_meant(state: ExecutionState, address: str | None, *, shown: str | None = None) -> OpenGate:

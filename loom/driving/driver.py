@@ -25,13 +25,14 @@ from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import ExecutionState, RunFacts
 from loom.core.step import Step
 from loom.driving.admission import Admissions
+from loom.driving.errors import AlreadyAnswered
 from loom.driving.standing import Standing, standing
 from loom.driving.tenure import Hold, Tenure
 from loom.driving.writer import GroupWriter
 from loom.fingerprint import fingerprint, same
 from loom.kernel.context import Context
 from loom.kernel.drive import Drive, Setting
-from loom.kernel.errors import AlreadyAnswered, DriveStopped, ReplayDivergence
+from loom.kernel.errors import DriveStopped, ReplayDivergence
 from loom.kernel.journal import Journal
 from loom.kernel.surroundings import Surroundings
 from loom.spi.clock import SystemClock

@@ -11,9 +11,9 @@
     |- ExecutionNotFound, ExecutionAlreadyExists
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |  `- Fenced
-    |- GateNotOpen, AmbiguousGate, AlreadyAnswered, ApprovalMismatch, NotInDoubt
     |- Denied, DecisionNotFound, ExecutionNotPaused,               driving/errors.py
-    |  ExecutionNotFailed, ExecutionCompensated
+    |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
+    |  ApprovalMismatch, NotInDoubt
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted
 
@@ -92,64 +92,6 @@ class LogCorrupt(LoomError):
     def __init__(self, *, execution_id: str, sequence: int, why: str) -> None:
         self.execution_id, self.sequence, self.why = execution_id, sequence, why
         super().__init__(f"event {sequence} of {execution_id} cannot be read: {why}")
-
-
-class GateNotOpen(LoomError):
-    """No open gate has this address."""
-
-    code = "gate-not-open"
-
-    def __init__(self, *, execution_id: str, gate: str | None, open_gates: Sequence[str]) -> None:
-        self.execution_id, self.gate, self.open_gates = execution_id, gate, tuple(open_gates)
-        self.hint = f"Open: {', '.join(open_gates)}." if open_gates else "It waits for no answer now."
-        what = f"no open gate {gate!r}" if gate else "no open gate"
-        super().__init__(f"{execution_id} has {what}")
-
-
-class AmbiguousGate(LoomError):
-    """More than one open gate fits; an answer is never guessed to one of them."""
-
-    code = "gate-ambiguous"
-
-    def __init__(self, *, execution_id: str, gate: str | None, open_gates: Sequence[str]) -> None:
-        self.execution_id, self.gate, self.open_gates = execution_id, gate, tuple(open_gates)
-        self.hint = f"Name one of them: {', '.join(open_gates)}."
-        fits = f"{gate!r} fits" if gate else "an answer without an address fits"
-        super().__init__(f"{fits} {len(open_gates)} open gates of {execution_id}")
-
-
-class AlreadyAnswered(LoomError):
-    """Somebody answered this gate, or decided this effect, first."""
-
-    code = "already-answered"
-    hint = "`loom show` says where the run stands now; nothing was changed."
-
-    def __init__(self, *, execution_id: str, gate: str) -> None:
-        self.execution_id, self.gate = execution_id, gate
-        super().__init__(f"{gate} of {execution_id} was already answered")
-
-
-class ApprovalMismatch(LoomError):
-    """The answer was given to something else than what the gate shows now."""
-
-    code = "approval-mismatch"
-    hint = "Look at what is shown now and answer that."
-
-    def __init__(self, *, execution_id: str, gate: str, shown: str, answered: str) -> None:
-        self.execution_id, self.gate, self.shown, self.answered = execution_id, gate, shown, answered
-        super().__init__(f"{gate} of {execution_id} shows {shown}, the answer is for {answered}")
-
-
-class NotInDoubt(LoomError):
-    """The step is not in doubt, so there is nothing to decide; or nobody said which of several (*step* is None)."""
-
-    code = "not-in-doubt"
-
-    def __init__(self, *, execution_id: str, step: str | None, in_doubt: Sequence[str]) -> None:
-        self.execution_id, self.step, self.in_doubt = execution_id, step, tuple(in_doubt)
-        self.hint = f"Name one of these: {', '.join(in_doubt)}." if in_doubt else "Nothing of this run is in doubt."
-        what = f"{step!r} of {execution_id} is not in doubt"
-        super().__init__(what if step is not None else f"{execution_id} has {len(in_doubt) or 'no'} effects in doubt")
 
 
 class DriveStopped(LoomError):

@@ -12,7 +12,7 @@ import pytest
 
 import loom
 from loom.core.errors import ExecutionTerminated
-from loom.kernel.errors import GateNotOpen
+from loom.driving.errors import GateNotOpen
 from tests.kernel.cancelled import act, asks, begins, cancelled, hangs, nothing_ran, pays, ran, sleeps
 from tests.kernel.running import RUN, kinds, payloads, runtime
 

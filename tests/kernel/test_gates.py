@@ -14,7 +14,7 @@ from pydantic import BaseModel
 import loom
 from loom.core.errors import ExecutionTerminated
 from loom.core.ids import ExecutionId, Incarnation
-from loom.kernel.errors import AlreadyAnswered, AmbiguousGate, ApprovalMismatch, GateNotOpen
+from loom.driving.errors import AlreadyAnswered, AmbiguousGate, ApprovalMismatch, GateNotOpen
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import LaneClosed, RequestKind, RequestTaken
 from loom.spi.memory import MemoryStorage
