@@ -12,11 +12,12 @@ from loom_cli.call_tree import draw_tree
 from loom_cli.failure_lines import Cause, failure_lines, record_lines
 from loom_cli.hints import Hints
 from loom_cli.readable import readable
-from loom_cli.screen import STATUS_STYLES, Screen, Styled
+from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
 from loom_cli.times import date_time, distance, duration, moment
 from loom_cli.wording import counted, difference_rows, joined, until_words
 
 _TRY: Final = "  try   "
+_CHILDREN_SHOWN: Final = 12
 _CALL_VALUES: Final = ("args", "show", "result", "answer", "choice", "candidates", "branches", "data", "reason")
 """What a call was asked with and what came of it, of all that its events hold."""
 
@@ -44,6 +45,7 @@ def draw_execution(
     if view.calls:
         screen.line()
         draw_tree(screen, view, now_ms, every=every)
+    _draw_children(screen, view, hints, every=every)
     screen.line()
     screen.line(Styled(f"state {view.digest} after event {view.sequence}", "dim"))
 
@@ -57,6 +59,8 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int) -> None:
     retried = f", retried {view.generation}x" if view.generation else ""
     started = f"{view.flow}, started {date_time(view.started_at)} ({_ago(view.started_at, now_ms)}){by}"
     screen.line(Styled(f"{started}{took}{drives}{retried}", "dim"))
+    if view.parent is not None:
+        screen.line(Styled(f"child of {view.parent}, started by {view.step}", "dim"))
     if view.sequence < view.last:
         screen.line(Styled(f"as it stood after event {view.sequence} of {view.last}", "cyan"))
 
@@ -168,6 +172,19 @@ def _draw_values(screen: Screen, view: ExecutionView) -> None:
 def _cause(view: ExecutionView) -> Cause | None:
     call = next((call for call in view.calls if call.id == view.cause), None)
     return Cause(call.id, call.asked.get("args"), call.failure, call.attempts) if call and call.failure else None
+
+
+def _draw_children(screen: Screen, view: ExecutionView, hints: Hints, *, every: bool) -> None:
+    """Print the runs that this one started, each as it stands now."""
+    if not view.children:
+        return
+    shown = view.children if every else view.children[:_CHILDREN_SHOWN]
+    screen.line()
+    rows = [(Styled(c.id), Styled(c.status.replace("_", " "), STATUS_STYLES.get(c.status, ""))) for c in shown]
+    screen.table((Column(""), Column("")), rows, indent="  ")
+    if len(shown) < len(view.children):
+        more = counted(len(view.children) - len(shown), "more child", "more children")
+        screen.line(Styled(f"  {more}: {hints.listing('ps')} --parent {hints.id}", "dim"))
 
 
 def draw_call(screen: Screen, view: ExecutionView, call: CallView) -> None:

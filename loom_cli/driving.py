@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loom.app.config import LoomApp
 from loom.app.registry import steps_from
@@ -35,6 +35,8 @@ from loom_cli.streams import OutputClosed, OutputRefused
 from loom_cli.times import duration
 from loom_cli.watching import Silent, Watcher, prints_beside_the_result, watcher_for
 from loom_cli.wording import Event, step_id
+
+_BESIDE_TOLD: Final = 5
 
 Verb = Callable[[WorkflowRuntime], Awaitable[Outcome[Any]]]
 
@@ -126,12 +128,27 @@ class Driving:
 
     async def _run(self, verb: Verb) -> End:
         async with self._app:
-            self._end = end = await self._end_of(verb)
+            self._end = end = await self._settled(await self._end_of(verb))
         if end.status == "interrupted":
             end_children()
             if threads_hold_the_process():
                 self._interruption.leave()
         return end
+
+    async def _settled(self, end: End) -> End:
+        """Wait for what is driven beside the run, such as its children or its parent, and return how the run stands then."""
+        runtime = self._app.runtime
+        if end.status == "interrupted" or not runtime.beside:
+            return end
+        others = [run for run in runtime.beside if run != self._id]
+        if others and not self._quiet:
+            more = f" and {len(others) - _BESIDE_TOLD} more" if len(others) > _BESIDE_TOLD else ""
+            self._watcher.say(f"driving {', '.join(others[:_BESIDE_TOLD])}{more} as well")
+        await runtime.settled()
+        state = await self._state()
+        if end.outcome is None or state.length == end.outcome.length:
+            return end
+        return End(state, await runtime.wait(self._id) if state.is_terminal else outcome_of(state))
 
     async def _end_of(self, verb: Verb) -> End:
         try:
@@ -161,7 +178,8 @@ class Driving:
         return await self._app.runtime.load_state(self._id)
 
     def _listen(self, event: Event) -> None:
-        self._watcher.event(event)
+        if not self._id or event.execution_id == self._id:  # others are driven beside it
+            self._watcher.event(event)
 
     @contextlib.contextmanager
     def _warnings_said(self) -> Iterator[None]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.kernel.errors import ExecutionNotFound
 from loom.kernel.reading import read_log
 from loom.lenses.inbox import UnreadMessage, unread_messages
-from loom.spi.event_store import Request, Storage
+from loom.spi.event_store import ExecutionQuery, ExecutionRow, Request, Storage
 from loom_cli.ids import meant_id
 
 Event = EventEnvelope[Any]
+
+CHILDREN_MAX: Final = 1000
+"""So many children of a run are looked at, the newest."""
 
 
 async def whole_log(storage: Storage, text: str) -> list[Event]:
@@ -39,3 +42,10 @@ async def lane_of(storage: Storage, run_id: ExecutionId) -> Sequence[Request]:
 async def unread_of(storage: Storage, run_id: ExecutionId) -> list[UnreadMessage]:
     """Return the messages of an execution that no receive has taken."""
     return unread_messages(await lane_of(storage, run_id))
+
+
+async def children_of(storage: Storage, events: Sequence[Event]) -> Sequence[ExecutionRow]:
+    """Return the rows of the runs that the execution with the log *events* has started, the newest first."""
+    chain = getattr(events[0].payload, "chain", None)
+    parent = chain[0] if chain else events[0].execution_id
+    return await storage.find(ExecutionQuery(parent=parent, tips=True, limit=CHILDREN_MAX))

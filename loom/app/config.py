@@ -83,6 +83,7 @@ def define_config(
     write_behind: bool = False,
     grace_s: float = 10.0,
     lease_s: float = 15.0,
+    nesting_max: int = 32,
     clock: Clock | None = None,
     entropy: Entropy | None = None,
     authorizer: ExecutionAuthorizer | None = None,
@@ -100,7 +101,7 @@ def define_config(
     `MANIFEST` of a generated `loom_gen.py`: a flow in it that is not registered is told through *on_warn* (a Python
     warning unless given). *write_behind* trades the default's guarantee, that no effect acts on what a crash can take
     back, for speed. *authorizer* says who may act on which run. A process that drives a run holds it for *lease_s* seconds at a
-    time, longer than which no other waits for it should it be lost.
+    time, longer than which no other waits for it should it be lost. *nesting_max* is how many ancestors a child run may have.
 
     Raises:
         DuplicateId: two declarations have one id; both places are told.
@@ -120,7 +121,7 @@ def define_config(
     held = Resources(resources or {})
     options: RuntimeOptions = {"effects": EffectRuntime(middleware), "resources": held.get}
     options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}
-    options |= {"lease_s": _positive("lease_s", lease_s)}
+    options |= {"lease_s": _positive("lease_s", lease_s), "nesting_max": nesting_max}
     options |= {"on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
     if clock is not None:
         options["clock"] = clock

@@ -73,6 +73,13 @@ class Saga:
     ) -> None:
         if error is None or _only_puts_away(error):
             return
+        async with self._ctx.shield():
+            failed = await self._compensate()
+        if failed:
+            raise _compensation_failed(failed) from error
+
+    async def _compensate(self) -> list[tuple[str, Exception]]:
+        """Undo all, the last first, and return what failed for good."""
         failed: list[tuple[str, Exception]] = []
         while self._undos:
             undo = self._undos.pop()
@@ -81,8 +88,7 @@ class Saga:
                 await self._ctx.run(undo.step, *args, **kwargs)
             except Exception as failure:  # noqa: BLE001  # it is on the log, whatever it is; the others are to be undone as well
                 failed.append((undo.step.id, failure))
-        if failed:
-            raise _compensation_failed(failed) from error
+        return failed
 
 
 def saga(ctx: Context, /) -> Saga:

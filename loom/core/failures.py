@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from loom.core.errors import LoomError
+from loom.core.json import JsonObject
 
 FAILURE_BYTES_MAX: Final = 16 * 1024
 """The most that the payload of a typed failure may take on the log."""
@@ -43,6 +44,19 @@ def failure_from(record: Mapping[str, Any]) -> FailureRecord:
         channel=record.get("channel"),
         payload=record.get("payload"),
     )
+
+
+def failure_json(record: FailureRecord) -> JsonObject:
+    """Return *record* as it stands on the log: what `failure_from` was given."""
+    whole = {
+        "type": record.type,
+        "message": record.message,
+        "traceback": record.traceback,
+        "cause": failure_json(record.cause) if record.cause else None,
+        "channel": record.channel,
+        "payload": record.payload,
+    }
+    return {name: value for name, value in whole.items() if value not in (None, "") or name in ("type", "message")}
 
 
 CancelCause: TypeAlias = Literal["request", "parent", "deadline", "force"]
@@ -182,6 +196,36 @@ class DecisionFailed(Failure):
     def __init__(self, *, decision: str, record: FailureRecord) -> None:
         self.decision, self.record = decision, record
         super().__init__(f"the chooser of {decision!r} failed: {record}")
+
+
+class ChildFailed(TypedFailure):
+    """A child run ended without a result: it failed, or was cancelled (*status*). Its channel is `child_failed`.
+
+    *child* is its id and *flow* the id of its flow, *record* what it failed with. Where that was a failure of a child of its own,
+    `record.cause` is what that one failed with, and so on down to where it began.
+    """
+
+    code = "child-failed"
+    hint = "`loom show` says where the child failed."
+
+    def __init__(self, *, child: str, flow: str, status: str, record: FailureRecord) -> None:
+        self.child, self.flow, self.status, self.record = child, flow, status, record
+        super().__init__("child_failed", {"child": child, "flow": flow, "status": status})
+        began = record
+        while began.type == "loom.ChildFailed" and began.cause is not None:
+            began = began.cause
+        self.args = (f"{child} {'was cancelled' if status == 'cancelled' else 'failed'}: {began}",)
+
+
+class NestingTooDeep(Failure):
+    """A run that was started by a run that was started by a run ... wants to start another: that deep they may not go."""
+
+    code = "nesting-too-deep"
+    hint = "A flow that starts itself has to end somewhere; define_config(nesting_max=...) moves the bound."
+
+    def __init__(self, *, execution_id: str, flow: str, depth: int) -> None:
+        self.execution_id, self.flow, self.depth = execution_id, flow, depth
+        super().__init__(f"{execution_id} stands {depth} levels below its first ancestor and may not start {flow}")
 
 
 class CompensationFailed(Failure):

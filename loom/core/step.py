@@ -29,7 +29,8 @@ class StepContext:
 
     *idempotency_key* is the same for every attempt of this step of this run, across crashes: hand it to the other
     side. *attempt* counts from 1. *deadline* is when this attempt is cut off (monotonic seconds of the running
-    loop), None without a timeout. *resources* are those of `define_config(resources=...)`.
+    loop), None without a timeout. *resources* are those of `define_config(resources=...)`. *generation* is how often the
+    run had been retried when it asked for this step.
     """
 
     execution_id: str
@@ -39,6 +40,7 @@ class StepContext:
     resources: Mapping[str, Any]
     log: logging.Logger | logging.LoggerAdapter[logging.Logger]
     deadline: float | None = None
+    generation: int = 0
     cancelled: Callable[[], bool] = bool
 
     @property

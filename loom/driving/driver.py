@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from loom import values
 from loom.core import facts as f
 from loom.core.envelope import NO_METADATA, EventEnvelope
-from loom.core.errors import InvalidDeclaration
+from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, label
 from loom.core.logs import FlowLog
@@ -26,6 +26,8 @@ from loom.core.state import ExecutionState, RunFacts
 from loom.core.step import Step
 from loom.driving.admission import Admissions
 from loom.driving.errors import AlreadyAnswered
+from loom.driving.family import FAMILY, Family, Verbs
+from loom.driving.parents import sends_of
 from loom.driving.standing import Standing, standing
 from loom.driving.tenure import Hold, Tenure
 from loom.driving.writer import GroupWriter
@@ -107,9 +109,10 @@ class Ask(NamedTuple):
 class Driver:
     """Drives runs in this process."""
 
-    def __init__(self, surroundings: Surroundings, tools: Mapping[str, Step[Any, Any]]) -> None:
+    def __init__(self, surroundings: Surroundings, tools: Mapping[str, Step[Any, Any]], verbs: Verbs) -> None:
         self.around, self._tools = surroundings, tools
         self.lease_s = surroundings.lease_s
+        self.family = Family(surroundings, self, verbs)
         self.drives: dict[ExecutionId, Drive] = {}
         self.listeners: list[Callable[[Event], None]] = []
         self.on_called: list[Callable[[], None]] = []
@@ -168,6 +171,7 @@ class Driver:
             gone=None if left is None else left.driver if left.found == "gone" else "",
             on_event=self.around.on_event,
             listeners=tuple(self.listeners),
+            sends=sends_of,
         )
 
     def place(self, run_id: ExecutionId) -> asyncio.Lock:
@@ -188,6 +192,7 @@ class Driver:
             self._loop, self.drives = loop, {}
             self._tenure = Tenure(self.around.storage, self.around.host, self.lease_s)
             self._places = WeakValueDictionary()
+            self.family.forget()
             await self.agree_on_time()
         return await self.around.resources() if self.around.resources is not None else {}
 
@@ -231,6 +236,7 @@ class Driver:
         setting = self._setting(journal, flow, manner, resources, hold=hold)
         drive = self.drives[run_id] = Drive(journal, setting)
         hold.driven_by(drive)
+        self.family.entered(drive)
         context = Context(
             drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
         )
@@ -265,6 +271,7 @@ class Driver:
                 await hold.let_go()
             finally:
                 del self.drives[drive.state.execution_id]
+                self.family.left(drive)
         if flow.starts is not None:
             await self.admissions.left(flow, drive.state)
         return self.outcome(drive.state, flow)
@@ -293,11 +300,26 @@ class Driver:
             principal=manner.principal,
             is_start=manner.is_start,
             linger_ms=manner.linger_ms,
-            before_going_on=_then_leave(manner.offer) if manner.asks_only else manner.offer,
+            before_going_on=_then_leave(manner.offer) if manner.asks_only else partial(self._at_frontier, manner),
             may_dispatch=hold.may_dispatch,
+            before_cancelled=self._before_cancelled,
+            stays=self.family.stays,
         )
 
+    async def _at_frontier(self, manner: Manner, drive: Drive) -> None:
+        if manner.offer is not None:
+            await manner.offer(drive)
+        await self.family.at_frontier(drive)
+
+    async def _before_cancelled(self, drive: Drive) -> None:
+        cancel = drive.state.facts.cancel
+        try:
+            await self.family.dismiss(drive.state, cancel.payload.reason if cancel is not None else None)
+        except LoomError as error:
+            drive.stop(error)
+
     def _body(self, flow: Flow[Any, Any], context: Context, facts: RunFacts) -> Awaitable[Any]:
+        FAMILY.set(self.family)
         if not flow.takes_input or facts.defaulted:
             return flow.fn(context)
         return flow.fn(context, values.decode(facts.input, self.hints_of(flow)[0]))

@@ -18,6 +18,7 @@ from loom.core.state import ExecutionState
 from loom.core.views import awaited_messages
 from loom.driving.annotating import Annotating, Load
 from loom.driving.driver import Driver
+from loom.driving.parents import tells_of_failure
 from loom.kernel.errors import ExecutionNotFound
 from loom.spi.event_store import LaneClosed, RequestTaken
 
@@ -99,6 +100,8 @@ class Messages:
         taken = [x for x in state.settled if x.outcome.type == "MESSAGE_RECEIVED" and x.start.sequence in void]
         for start, outcome in sorted(taken, key=lambda settled: int(settled.outcome.payload.number)):
             fact, principal = outcome.payload, outcome.metadata.get("principal")
+            if tells_of_failure(start.payload.topic, fact.message):
+                continue  # the child is tried again, and tells anew
             body = {"topic": start.payload.topic, "recorded": fact.message, "principal": principal}
             await self._driver.around.storage.insert(
                 state.execution_id,

@@ -31,6 +31,7 @@ from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
 from loom.driving.claims import Claims
 from loom.driving.driver import LINGER_S, Ask, Driver, Manner, manner
+from loom.driving.family import FamilyVerbs
 from loom.driving.going import Going
 from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
@@ -77,13 +78,14 @@ class RuntimeOptions(TypedDict, total=False):
     grace_s: float
     authorizer: ExecutionAuthorizer | None
     lease_s: float
+    nesting_max: int
     host: Host
     on_event: Callable[[Event], None] | None
     on_durable_event: Callable[[Event], None] | None
     on_stream: Callable[[str, str, Any], None] | None
 
 
-class WorkflowRuntime(StoppingVerbs):
+class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
     """Drives executions of *flows* on *storage*. Making one opens nothing."""
 
     def __init__(
@@ -97,9 +99,10 @@ class WorkflowRuntime(StoppingVerbs):
         self.storage, self.flows, self.tools = storage, dict(flows), dict(tools or {})
         self._surroundings = Surroundings(storage=storage, **options)
         self.effects = self._surroundings.effects
-        self._driver = Driver(self._surroundings, self.tools)
+        self._driver = Driver(self._surroundings, self.tools, self)
+        self._family = self._driver.family
         self._notes = Annotating(self._driver, self._loaded)
-        self._starting = Starting(self._driver)
+        self.starting = Starting(self._driver)
         self._authorization = Authorization(self._driver, self._notes)
         self._messages = Messages(self._driver, self._notes, self._loaded)
         self._stopping = Stopping(self._driver, self._loaded)
@@ -160,10 +163,10 @@ class WorkflowRuntime(StoppingVerbs):
         _refuse_unknown(options, StartOptions, "start")
         wished = manner(options.get("principal"), options.get("linger_s", LINGER_S), is_start=True)
         found, resources = self.flow(flow), await self._driver.open()
-        fact = self._starting.fact(found, input, options.get("attributes"))
+        fact = self.starting.fact(found, input, options.get("attributes"))
         fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
         started = options.get("started")
-        begun = await self._starting.begin(
+        begun = await self.starting.begin(
             found, fact, id, principal=wished.principal, drives=True, durably=started is not None
         )
         if isinstance(begun, Outcome):
@@ -189,10 +192,10 @@ class WorkflowRuntime(StoppingVerbs):
         """
         _refuse_unknown(options, EnqueueOptions, "enqueue")
         found, _ = self.flow(flow), await self._driver.open()
-        fact = self._starting.fact(found, input, options.get("attributes"))
+        fact = self.starting.fact(found, input, options.get("attributes"))
         fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
         principal = manner(options.get("principal"), LINGER_S).principal
-        begun = await self._starting.begin(found, fact, id, principal=principal, drives=False, durably=True)
+        begun = await self.starting.begin(found, fact, id, principal=principal, drives=False, durably=True)
         if isinstance(begun, Outcome):
             return begun
         state = begun.journal.state
@@ -424,9 +427,11 @@ class WorkflowRuntime(StoppingVerbs):
 
     async def close(self) -> None:
         """Interrupt what is driven, and close the storage."""
-        self.interrupt()
-        while self._driver.drives:
+        self._family.is_closing = True
+        while self._driver.drives or self.beside:
+            self.interrupt()
             await asyncio.sleep(0.01)
+        self._family.is_closing = False
         await self.storage.close()
 
     def flow(self, flow: Flow[Any, Any] | str) -> Flow[Any, Any]:

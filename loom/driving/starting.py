@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from loom import values
@@ -16,7 +16,8 @@ from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
 from loom.core.state import empty_state
 from loom.driving.admission import Waiting
-from loom.driving.driver import Driver
+from loom.driving.driver import Driver, manner
+from loom.driving.family import Birth
 from loom.driving.loading import load
 from loom.driving.terms import deduped_id
 from loom.kernel.errors import ExecutionAlreadyExists, SequenceConflict
@@ -50,12 +51,17 @@ class Starting:
             fingerprint=self._driver.fingerprint_of(flow),
             seed=self._driver.token(16),
             rules=dict(RULES),
-            input=self._encoded_input(flow, input),
+            input=self.encoded_input(flow, input),
             defaulted=True if input is MISSING and flow.takes_input else None,
             attributes={key: values.encode(value) for key, value in attributes.items()} if attributes else None,
         )
 
-    def _encoded_input(self, flow: Flow[Any, Any], input: Any) -> Any:
+    def encoded_input(self, flow: Flow[Any, Any], input: Any) -> Any:
+        """Return *input* as it stands on the log of a run of *flow*, None where there is none.
+
+        Raises:
+            InvalidPayload, NotSerializable: the flow does not take it.
+        """
         if input is MISSING and not flow.input_required:
             return None
         if input is MISSING or not flow.takes_input:
@@ -155,3 +161,25 @@ class Starting:
             except SequenceConflict as conflict:
                 raise ExecutionAlreadyExists(execution_id=run_id) from conflict
         return Begun(journal, waiting)
+
+    async def bear(
+        self, birth: Birth, *, principal: str | None, linger_s: float, started: Callable[[], None]
+    ) -> Outcome[Any] | None:
+        """Begin the child that `loom.spawn` asks for, and drive it until it ends or parks; *started* once it is on disk.
+
+        None: it was in a line when it was started, and may begin by now.
+
+        Raises:
+            ExecutionAlreadyExists: its id is taken; nothing ran.
+        """
+        wished, resources = manner(principal, linger_s, is_start=True), await self._driver.open()
+        fact = self.fact(birth.flow, birth.input, None)._replace(parent=dict(birth.parent))
+        lines, flow, waiting = self._driver.admissions, birth.flow, None
+        if flow.starts is not None:
+            waiting = await lines.join(flow, birth.run_id, fact, begins=True)
+        begun = await self._begun(birth.run_id, fact, wished.principal, waiting=waiting, drives=True, durably=True)
+        started()
+        if waiting is None:
+            return await self._driver.take_up(begun.journal, flow, wished, resources)
+        state = begun.journal.state
+        return None if await lines.parked(flow, state, waiting) else self._driver.outcome(state, flow)

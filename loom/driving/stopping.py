@@ -112,7 +112,8 @@ class Stopping:
         """
         run_id, fact = execution_id(id), f.ExecutionCancelled("force", reason)
         while True:
-            await self._open(run_id)
+            state, _ = await self._open(run_id)
+            await self._driver.family.dismiss(state, reason)
             ended = await self._append(run_id, "EXECUTION_CANCELLED", fact, principal)
             if ended is not None:
                 return self._driver.outcome(ended, None)

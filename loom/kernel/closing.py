@@ -23,8 +23,10 @@ async def close(drive: Drive) -> None:
     """Record the end of the run, whose body has ended, or was cancelled and will not end."""
     assert drive.body is not None
     if drive.state.facts.cancel is not None:
-        drive.commit("EXECUTION_CANCELLED", _cancelled(drive, drive.body))
-        drive.ending = "done"
+        await drive.setting.before_cancelled(drive)
+        if not drive.is_over:
+            drive.commit("EXECUTION_CANCELLED", _cancelled(drive, drive.body))
+            drive.ending = "done"
         return
     if any(start.type == "STEP_STARTED" for start in drive.state.gates.values()):
         await drive.idle()  # somebody has to say first what became of the effect in doubt

@@ -49,10 +49,10 @@ PATIENCE_S: Final = 5.0
 class Setting:
     """What one drive is given beside its surroundings.
 
-    *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking. *before_going_on* is
-    awaited at the frontier, before anything is written; an error it raises ends the drive and changes nothing. *may_dispatch*
+    *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking; *stays* says
+    whether it waits in place for something that this process does. *before_going_on* is awaited at the frontier, before anything is written; an error it raises ends the drive and changes nothing. *may_dispatch*
     is called last before an effect leaves: what it returns, if anything, is awaited, and returns when the driver holds the run
-    for sure (kernel rule 7.3).
+    for sure (kernel rule 7.3). *before_cancelled* is awaited before a cancelled run ends, unless it stops the drive.
     """
 
     around: Surroundings
@@ -65,6 +65,8 @@ class Setting:
     linger_ms: int = 10_000
     before_going_on: Callable[[Drive], Awaitable[None]] | None = None
     may_dispatch: Callable[[], Awaitable[None] | None] = lambda: None
+    before_cancelled: Callable[[Drive], Awaitable[None]]
+    stays: Callable[[Drive], bool]
 
 
 class Drive:
@@ -349,7 +351,8 @@ class Drive:
         is_stray = not any(self.wants(call) for call in self.delivery.calls.values())
         if is_stray:
             self.unwinding.watch_stray(self._root, STRAY_WAIT_S)
-        if is_stray or (due is not None and due - self.around.clock.now_ms() <= self.setting.linger_ms):
+        is_near = due is not None and due - self.around.clock.now_ms() <= self.setting.linger_ms
+        if is_stray or is_near or self.setting.stays(self):
             return True
         if await self.leave("EXECUTION_SUSPENDED", f.ExecutionSuspended(wake_at=due)):
             self.ending = self.ending or "park"  # unless something stopped it meanwhile

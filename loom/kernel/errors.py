@@ -4,7 +4,8 @@
     |- InvalidId, InvalidDeclaration, UnknownFlow,        core/errors.py
     |  ExecutionTerminated
     |- Failure: TypedFailure, StepFailed, GateTimedOut,   core/failures.py: the only ones a flow may catch
-    |           ReceiveTimedOut, DecisionFailed, CompensationFailed, ScopeTimedOut, BranchWasCut
+    |           ReceiveTimedOut, DecisionFailed, ChildFailed, NestingTooDeep, CompensationFailed, ScopeTimedOut,
+    |           BranchWasCut
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound
     |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts

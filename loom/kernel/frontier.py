@@ -44,7 +44,7 @@ async def reach(drive: Drive) -> None:
     if drive.state.facts.is_paused and not any(request.kind == "cancel" for request in drive.requests.fresh):
         drive.ending = "park"
         return
-    if not drive.requests.fresh and _has_nothing_to_do(drive):
+    if not drive.requests.fresh and not drive.setting.stays(drive) and _has_nothing_to_do(drive):
         drive.ending = "park"
         return
     _go_on(drive, drive.asking.recorded)

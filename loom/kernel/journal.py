@@ -36,6 +36,7 @@ from loom.spi.event_store import (
     LaneNotEmpty,
     LeaseChange,
     RequestKind,
+    Send,
 )
 
 Event = EventEnvelope[Any]
@@ -86,18 +87,18 @@ class Journal:
         gone: str | None = None,
         on_event: Callable[[Event], None] | None = None,
         listeners: Sequence[Callable[[Event], None]] = (),
+        sends: Callable[[ExecutionState], Sequence[Send]] = lambda _: (),
     ) -> None:
         self.state, self.incarnation, self.durable = state, incarnation, state.length
         self.error: LoomError | None = None
         self.on_error: Callable[[LoomError], None] | None = None
         self.writer, self._clock, self._token = writer, clock, token
-        self._on_event, self._listeners = on_event, listeners
+        self._on_event, self._listeners, self._sends = on_event, listeners, sends
         self._ready: list[tuple[EventRecord, Event]] = []
         self._taken: list[tuple[EventRecord, Event]] = []
         self._consumes: list[int] = []
-        self._appends = 0
+        self._appends, self._acted_on = 0, state.length
         self._count = count()  # who waits for the same length is woken in the order in which they came
-        self._acted_on = state.length
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._park: _Park | None = None
         self._park_taken: _Park | None = None
@@ -201,6 +202,7 @@ class Journal:
             lease=lease,
             takes_over=takes_over,
             gone=self._gone or "" if takes_over else "",
+            sends=self._sends(state),
         )
 
     def _lease_change(self, state: ExecutionState) -> LeaseChange | None:

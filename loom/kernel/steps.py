@@ -110,6 +110,7 @@ class StepSyscall:
             log=step_log(state.execution_id, call.id, attempt),
             deadline=None if timeout is None else asyncio.get_running_loop().time() + timeout.total_seconds(),
             cancelled=partial(drive.cancelling.dooms, call),
+            generation=self.generation,
         )
 
     def _landed(self, call: Call, drive: Drive, attempt: int) -> Landed:

@@ -16,6 +16,7 @@ from loom.spi.host import Host, SystemHost
 Event = EventEnvelope[Any]
 GRACE_S: Final = 10.0
 LEASE_S: Final = 15.0
+NESTING_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class Surroundings:
     interrupted drive waits for what is in flight; *authorizer* is asked before a verb changes a run. *on_event* is told of an event
     when it is committed, *on_durable_event* once it is on disk; both in order, and what they raise is logged and stops
     nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone.
+    *nesting_max* is how many ancestors a run may have.
     """
 
     storage: Storage
@@ -37,6 +39,7 @@ class Surroundings:
     grace_s: float = GRACE_S
     authorizer: ExecutionAuthorizer | None = None
     lease_s: float = LEASE_S
+    nesting_max: int = NESTING_MAX
     host: Host = field(default_factory=SystemHost)
     on_event: Callable[[Event], None] | None = None
     on_durable_event: Callable[[Event], None] | None = None

@@ -14,6 +14,7 @@ from loom.core.state import UNTRIED, ExecutionState
 from loom.core.views import AwaitedMessage, OpenGate, awaited_messages, open_gates
 from loom.kernel.fold import USER_PREFIX
 from loom.lenses.folding import legible, log_chain, state_digest
+from loom.spi.event_store import ExecutionRow
 
 Event = EventEnvelope[Any]
 
@@ -83,9 +84,19 @@ class LateOutcome(NamedTuple):
     by: str | None
 
 
+class ChildView(NamedTuple):
+    """A run that this one started, as it stands now."""
+
+    id: str
+    flow: str
+    status: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionView:
     """Where an execution stands after event number *sequence* of *last*. Values are as they stand on the log.
+
+    *parent* is the id of the run that started it, *step* the step of that one; *children* are those it has started itself.
 
     *calls* are its syscalls in the order asked, each scope followed by what stands in it; *gates* what waits for a
     person, *receives* what waits for a message, *held* the topics that are held back, *outcomes* what was learned of
@@ -112,6 +123,9 @@ class ExecutionView:
     failure: Mapping[str, Any] | None
     cause: str | None
     difference: Mapping[str, Any] | None
+    parent: str | None
+    step: str | None
+    children: tuple[ChildView, ...]
     gates: tuple[OpenGate, ...]
     receives: tuple[AwaitedMessage, ...]
     held: tuple[str, ...]
@@ -125,8 +139,13 @@ class ExecutionView:
         return [call for call in self.calls if call.kind == kind]
 
 
-def execution_view(state: ExecutionState, events: Sequence[Event]) -> ExecutionView:
-    """Return the view of *state*, which is a fold of the first of *events*; the events tell what a fold need not keep."""
+def execution_view(
+    state: ExecutionState, events: Sequence[Event], *, children: Sequence[ExecutionRow] = ()
+) -> ExecutionView:
+    """Return the view of *state*, which is a fold of the first of *events*; the events tell what a fold need not keep.
+
+    *children* are the rows of the runs that it has started, from the newest on.
+    """
     facts = state.facts
     calls = _calls(state, events[: state.length])
     starts = {call.start: call.id for call in calls}
@@ -151,6 +170,9 @@ def execution_view(state: ExecutionState, events: Sequence[Event]) -> ExecutionV
         failure=facts.failure,
         cause=starts.get(facts.cause) if facts.cause is not None else None,
         difference=facts.difference,
+        parent=(facts.parent or {}).get("execution_id"),
+        step=(facts.parent or {}).get("step"),
+        children=tuple(ChildView(row.index.chain, row.index.flow, row.index.status) for row in reversed(children)),
         gates=tuple(open_gates(state)),
         receives=tuple(awaited_messages(state)),
         held=tuple(sorted(facts.held)),

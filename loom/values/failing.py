@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from loom import values
-from loom.core.failures import FAILURE_BYTES_MAX, StepFailed, TypedFailure, failure_from
+from loom.core.failures import (
+    FAILURE_BYTES_MAX,
+    ChildFailed,
+    StepFailed,
+    TypedFailure,
+    failure_from,
+    failure_json,
+)
 from loom.core.json import JsonObject
 from loom.core.step import Step
 
@@ -43,6 +50,8 @@ def record_of(error: BaseException, depth: int = CAUSES_MAX) -> JsonObject:
     text = "".join(traceback.format_list(_authors_frames(error)))
     if text:
         record["traceback"] = values.safe_text(text[-TRACEBACK_MAX:], TRACEBACK_MAX)
+    if isinstance(error, ChildFailed):  # what happened in another run is its cause
+        return record | {"cause": failure_json(error.record), "channel": error.channel, "payload": error.payload}
     if cause is not None and depth > 0:
         record["cause"] = record_of(cause, depth - 1)
     return record

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import typer
@@ -14,10 +15,12 @@ from loom.core.ids import execution_id as as_id
 from loom.spi.admission_store import Admission, AdmissionStore
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom_cli.cli import Cli
+from loom_cli.completion import complete_ids
 from loom_cli.drivers import held_words
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
+from loom_cli.ids import meant_id
 from loom_cli.options import EVENTS_MAX, FlowFilterOption, JsonOption, StoreOption
 from loom_cli.screen import STATUS_STYLES, Column, Styled
 from loom_cli.times import distance
@@ -43,6 +46,12 @@ def ps(
         list[str] | None, typer.Option("--status", metavar="STATUS", help="Only those that are so; may be repeated.")
     ] = None,
     flow: FlowFilterOption = None,
+    parent: Annotated[
+        str | None,
+        typer.Option(
+            "--parent", metavar="ID", help="Only those that this execution has started.", autocompletion=complete_ids
+        ),
+    ] = None,
     gates: Annotated[bool, typer.Option("--gates", help="Only those that wait for a person.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")] = 50,
     before: Annotated[
@@ -55,6 +64,8 @@ def ps(
 
     Example: loom ps --status suspended --limit 20
 
+    Example: loom ps --parent refund-42
+
     Example: loom ps --json
     """
     cli = Cli.of(ctx)
@@ -62,7 +73,7 @@ def ps(
     query = ExecutionQuery(
         statuses=_known(status or []), flows=flow or (), with_gates=gates, limit=limit, before=_cursor(before)
     )
-    rows, lines = cli.run(_found(storage, query))
+    rows, lines = cli.run(_found(storage, query, parent))
     for row in rows:
         if _gates(row) is None:
             cli.screen.note(f"the index row of {row.execution_id} is damaged: `loom show` reads its log instead")
@@ -81,9 +92,11 @@ def ps(
 
 
 async def _found(
-    storage: Storage, query: ExecutionQuery
+    storage: Storage, query: ExecutionQuery, parent: str | None
 ) -> tuple[Sequence[ExecutionRow], Mapping[ExecutionId, Admission]]:
     """Return the rows, and how those stand that wait in a line before they begin."""
+    if parent is not None:
+        query = replace(query, parent=await meant_id(storage, parent))
     rows = await storage.find(query)
     waiting = [row.execution_id for row in rows if row.index.status == "suspended" and row.index.gates == "[]"]
     if not waiting or not isinstance(storage, AdmissionStore):
@@ -109,6 +122,7 @@ def row_json(row: ExecutionRow, line: Admission | None = None) -> dict[str, Any]
         "id": row.execution_id,
         "flow": index.flow,
         "status": index.status,
+        "parent": index.parent or None,
         "started_at": index.started_at,
         "updated_at": index.updated_at,
         "wake_at": index.wake_at,

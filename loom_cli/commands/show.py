@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ from loom.lenses.execution import execution_view
 from loom.lenses.folding import fold_at
 from loom.lenses.inbox import UnreadMessage
 from loom.lenses.shapes import execution_json
-from loom.spi.event_store import Storage
+from loom.spi.event_store import ExecutionRow, Storage
 from loom_cli.calls import call_json, call_meant
 from loom_cli.cli import Cli
 from loom_cli.drawing import draw_call, draw_execution
@@ -20,7 +21,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.hints import Hints
 from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
-from loom_cli.reading import Event, unread_of, whole_log
+from loom_cli.reading import Event, children_of, unread_of, whole_log
 
 app = command_app()
 
@@ -52,10 +53,10 @@ def show(
     Example: loom show refund-41 map/0/fetch
     """
     cli = Cli.of(ctx)
-    events, pending = cli.run(_log_and_lane(cli.reader(store), execution_id))
+    events, pending, children = cli.run(_whole(cli.reader(store), execution_id))
     if at is not None and at >= len(events):
         raise Usage(f"there is no event {at}", hint=f"--at {len(events) - 1} is the last one")
-    view = execution_view(fold_at(events, at), events)
+    view = execution_view(fold_at(events, at), events, children=children)
     unread = (
         dict(Counter(message.topic for message in pending)) if at is None else None
     )  # what was unread then is not kept
@@ -72,6 +73,7 @@ def show(
     return ExitCode.DONE
 
 
-async def _log_and_lane(storage: Storage, text: str) -> tuple[list[Event], list[UnreadMessage]]:
+async def _whole(storage: Storage, text: str) -> tuple[list[Event], list[UnreadMessage], Sequence[ExecutionRow]]:
+    """Return the log of an execution, its unread messages, and its children."""
     events = await whole_log(storage, text)
-    return events, await unread_of(storage, events[0].execution_id)
+    return events, await unread_of(storage, events[0].execution_id), await children_of(storage, events)

@@ -185,4 +185,33 @@ async def letters(ctx: loom.Context) -> list[list[str]]:
 
 
 LETTERS: Final = (("news", "n1"), ("bills", "b1"), ("bills", "b2"), ("news", "n2"))
+
+
+@loom.step
+def greet(who: str) -> str:
+    return f"hello {who}"
+
+
+@loom.flow
+async def grandchild(ctx: loom.Context, name: str) -> str:
+    return await ctx.run(greet, f"the child of {name}")
+
+
+@loom.flow
+async def child(ctx: loom.Context, name: str) -> list[str]:
+    """Greet, start a child of one's own, and wait for it; one child of the family fails before that."""
+    own = await ctx.run(greet, name)
+    if name == "cain":
+        raise LookupError("no child of his is known")
+    return [own, await loom.await_child(ctx, await loom.spawn(ctx, grandchild, name))]
+
+
+@loom.flow
+async def family(ctx: loom.Context) -> list[Any]:
+    """Start two children side by side, wait for both, and say what became of them."""
+    children = await ctx.map(lambda ctx, name: loom.spawn(ctx, child, name), ["abel", "cain"])
+    found = await loom.await_children(ctx, children)
+    return [str(each) if isinstance(each, loom.ChildFailed) else each for each in found]
+
+
 ANSWERS: Final = {"parallel/north/guests": 2, "parallel/southern/guests": 3}

@@ -23,13 +23,15 @@ from loom.plugins.sqlite import SqliteStorage
 from loom.spi.clock import SystemEntropy
 from loom.spi.event_store import Append, AppendResult, LaneClosed, RequestKind, RequestTaken
 
-Moment: TypeAlias = Literal["before write", "after write", "effect begins", "effect is done", "effect ends", "never"]
+Moment: TypeAlias = Literal[
+    "before write", "after write", "child has ended", "effect begins", "effect is done", "effect ends", "never"
+]
 
 DELAY_MAX_S = 0.002
 
 
 class Death(NamedTuple):
-    """When a process dies: at the *number*-th write or effect of its own, counted from 1."""
+    """When a process dies: at the *number*-th write, end of a child, or effect of its own, counted from 1."""
 
     moment: Moment = "never"
     number: int = 0
@@ -112,12 +114,15 @@ class MortalStorage(SqliteStorage):
 
     def __init__(self, path: Path, fate: Fate) -> None:
         super().__init__(path)
-        self._fate = fate
+        self._fate, self._ends = fate, 0
 
     async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
         number = self._write_begins()
         results = await super().append(batch)
         self._fate.meet("after write", number)
+        if any(item.sends for item in batch):  # and its parent, which was told in that transaction, has not looked yet
+            self._ends += 1
+            self._fate.meet("child has ended", self._ends)
         return results
 
     async def insert(

@@ -32,8 +32,9 @@ class Scenario(NamedTuple):
 
 
 def _small(folder: Path, config: dict[str, Any]) -> loom.LoomApp:
+    kin: list[loom.Flow[Any, Any]] = [flows.family, flows.child, flows.grandchild]
     return loom.define_config(
-        flows=[flows.pages, flows.rooms, flows.order, flows.trip, flows.held, flows.letters], **config
+        flows=[flows.pages, flows.rooms, flows.order, flows.trip, flows.held, flows.letters, *kin], **config
     )
 
 
@@ -55,6 +56,7 @@ SCENARIOS: Final = {
     "refund_desk": Scenario("refund", _refund_desk, {"approval": {"approved": True}}, {"claim": "C-101"}),
     "held": Scenario("held", _small, {}),
     "letters": Scenario("letters", _small, {}, letters=flows.LETTERS),
+    "family": Scenario("family", _small, {}),
 }
 KILLED: Final = ("pages", "rooms", "order", "trip", "refund_desk", "letters")
 """The scenarios whose processes are killed."""

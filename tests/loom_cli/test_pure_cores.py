@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import pytest
 
 import loom_cli
+from loom.coordination.live_query import Change
 from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.outcome import outcome_of
@@ -32,6 +33,7 @@ from loom_cli.commands.doctor import contracts
 from loom_cli.commands.ps import row_json
 from loom_cli.files import template_files
 from loom_cli.hints import Hints
+from loom_cli.live import state_line
 from loom_cli.outcomes import outcome_json
 from loom_cli.sending import kept_words
 from loom_cli.working import report_words
@@ -131,6 +133,12 @@ CORES: Final[dict[str, Core]] = {
         lambda: event_json(LOGS["hello"][2]),
         lambda shape: shape["payload"] == {"start": 1, "result": "hello world"},
         "logs r1 --json",
+    ),
+    "watch": Core(
+        state_line,
+        lambda: state_line(Change(LOGS["hello"][2], fold_at(LOGS["hello"], 2))),
+        lambda shape: (shape["event"], shape["status"]) == ("STEP_COMPLETED", "running"),
+        "watch r1 --json",
     ),
     "gates": Core(
         gate_json,

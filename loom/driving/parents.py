@@ -1,0 +1,36 @@
+"""What the end of a child is for its parent: a message, written in the transaction that ends the child.
+
+So there is no instant at which the child has ended and its parent cannot know; no driver has to carry the news. A retried
+child ends anew, in another generation, and tells so anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from loom import values
+from loom.core.ids import ExecutionId
+from loom.core.state import ExecutionState
+from loom.spi.event_store import Send
+
+CHILD_TOPIC: Final = "loom.child:"
+"""The topic of the end of a child is this and its id: that of the first link of its chain."""
+
+
+def sends_of(state: ExecutionState) -> Sequence[Send]:
+    """Return what the end of the run that *state* is tells the run that spawned it; nothing while it goes on."""
+    facts, parent = state.facts, state.facts.parent
+    if parent is None or not state.is_terminal or state.status == "continued":
+        return ()
+    child = facts.chain[0] if facts.chain else state.execution_id
+    reason = facts.cancel.payload.reason if facts.cancel is not None else None
+    message = {"status": state.status, "result": facts.result, "failure": facts.failure, "reason": reason}
+    body = {"topic": CHILD_TOPIC + child, "message": values.encode(message)}
+    key = f"child:{child}:{facts.generation}"
+    return (Send(ExecutionId(parent["execution_id"]), "message", key, state.at, values.dumps(body)),)
+
+
+def tells_of_failure(topic: str, message: Any) -> bool:
+    """Whether a message, as it stands on the log, says that a child has failed."""
+    return topic.startswith(CHILD_TOPIC) and bool(message["status"] == "failed")

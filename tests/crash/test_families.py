@@ -1,0 +1,120 @@
+"""A parent, its children and theirs, in one process that is killed anywhere: all of them come to the ends they had to."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from tests.crash.matrix import deaths
+from tests.crash.mortal import Death, Deed, deeds_in
+from tests.crash.nursery import Nursery
+
+ENDS: Final = {
+    "run-1": "EXECUTION_COMPLETED",
+    "run-1:map/0/child": "EXECUTION_COMPLETED",
+    "run-1:map/0/child:grandchild": "EXECUTION_COMPLETED",
+    "run-1:map/1/child": "EXECUTION_FAILED",
+}
+VALUE: Final = [
+    ["hello abel", "hello the child of abel"],
+    "run-1:map/1/child failed: LookupError: no child of his is known",
+]
+SOME: Final = 12
+"""So many deaths are died where there is little time."""
+
+
+class Fact(NamedTuple):
+    """One event of one run."""
+
+    type: str
+    payload: dict[str, Any]
+
+
+class Left(NamedTuple):
+    """What a process left behind: the log of each run, and what happened outside."""
+
+    logs: dict[str, list[Fact]]
+    deeds: list[Deed]
+
+    def greeted(self) -> Iterator[str]:
+        """Yield who was greeted for good, by the logs."""
+        for log in self.logs.values():
+            for fact in log:
+                if fact.type == "STEP_COMPLETED" and "who" in log[fact.payload["start"]].payload.get("args", {}):
+                    yield log[fact.payload["start"]].payload["args"]["who"]
+
+
+def left_in(folder: Path) -> Left:
+    logs: dict[str, list[Fact]] = {}
+    with closing(sqlite3.connect(folder / "loom.db")) as database:
+        if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'events'").fetchone():
+            query = "SELECT id, type, payload FROM events JOIN executions USING (run) ORDER BY position"
+            for run, type_, payload in database.execute(query):
+                logs.setdefault(run, []).append(Fact(type_, json.loads(payload)))
+    return Left(logs, deeds_in(folder / "deeds"))
+
+
+def die_and_go_on(nursery: Nursery, folder: Path, death: Death) -> bool:
+    """Let a process die, and another go on, and hold what they leave to all that was promised; False: it lived.
+
+    Who is beside whom decides how many writes are one, so the last of them may not come.
+    """
+    folder.mkdir()
+    if nursery.bear("family", folder, death, seed=folder.name) is not None:
+        return False
+    crashed = left_in(folder)
+
+    report = nursery.bear("family", folder, Death(), seed=folder.name)
+
+    final = left_in(folder)
+    assert report is not None
+    assert (report["status"], report["value"]) == ("completed", VALUE), death
+    assert {run: log[-1].type for run, log in final.logs.items()} == ENDS
+    for run, log in crashed.logs.items():
+        assert final.logs[run][: len(log)] == log, "what was durable has changed"
+    again = [deed.args["who"] for deed in final.deeds[len(crashed.deeds) :] if deed.step.startswith("greet")]
+    assert set(again).isdisjoint(crashed.greeted()), "a recorded step ran again"
+    for log in final.logs.values():
+        heard = [log[fact.payload["start"]].payload["topic"] for fact in log if fact.type == "MESSAGE_RECEIVED"]
+        assert len(heard) == len(set(heard)), "a child ended twice"
+    return True
+
+
+def all_deaths(nursery: Nursery, folder: Path) -> list[Death]:
+    (folder / "whole").mkdir()
+    report = nursery.bear("family", folder / "whole", Death(), seed="whole")
+    assert report is not None
+    assert report["value"] == VALUE
+    return deaths(report) + [Death("child has ended", n) for n in (1, 2, 3)]
+
+
+@pytest.mark.proves("CMP-13", "LIF-01")
+def test_a_family_that_is_killed_somewhere_goes_on(nursery: Nursery, folder: Path, seed: int) -> None:
+    for number, death in enumerate(random.Random(seed).sample(all_deaths(nursery, folder), SOME)):
+        die_and_go_on(nursery, folder / str(number), death)
+
+
+@pytest.mark.proves("CMP-13")
+@pytest.mark.parametrize("end", [1, 2])
+def test_a_process_that_dies_between_the_end_of_a_child_and_the_waking_of_its_parent(
+    nursery: Nursery, folder: Path, end: int
+) -> None:
+    assert die_and_go_on(nursery, folder / "family", Death("child has ended", end))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.proves("CMP-13", "LIF-01")
+def test_wherever_a_family_is_killed_it_comes_to_the_same_ends(nursery: Nursery, folder: Path) -> None:
+    every = all_deaths(nursery, folder)
+
+    died = [die_and_go_on(nursery, folder / str(number), death) for number, death in enumerate(every)]
+
+    assert sum(died) > 15

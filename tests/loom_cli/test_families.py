@@ -1,0 +1,71 @@
+"""What the command shows of runs that start runs, and how it drives them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from loom_cli.exits import ExitCode
+from tests.loom_cli.desk import Running
+
+APP = """
+import loom
+
+
+@loom.flow
+async def asking(ctx: loom.Context, what: str) -> str:
+    return f"{what}: {await ctx.suspend('answer', expects=int)}"
+
+
+@loom.flow
+async def parent(ctx: loom.Context) -> str:
+    return (await loom.await_child(ctx, await loom.spawn(ctx, asking, "how many"))).upper()
+
+
+app = loom.define_config(flows=[asking, parent], storage=loom.sqlite_storage())
+"""
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Path:
+    """A folder with a parent that waits for a child, which waits for a person."""
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    assert Running(tmp_path, "run", "parent", "--id", "top").ended().status == ExitCode.WAITING
+    return tmp_path
+
+
+@pytest.mark.proves("CMP-12")
+def test_the_parent_and_the_children_of_a_run_are_named_with_their_states(family: Path) -> None:
+    top = Running(family, "show", "top").ended().out
+    child = Running(family, "show", "top:asking").ended().out
+
+    assert re.search(r"^  top:asking  suspended$", top, re.MULTILINE)
+    assert "child of top, started by spawn.asking\n" in child
+
+
+def test_json_names_them_as_well(family: Path) -> None:
+    top = json.loads(Running(family, "show", "top", "--json").ended().out)
+    child = json.loads(Running(family, "show", "top:asking", "--json").ended().out)
+
+    assert (top["parent"], top["step"]) == (None, None)
+    assert top["children"] == [{"id": "top:asking", "flow": "asking", "status": "suspended"}]
+    assert (child["parent"], child["step"], child["children"]) == ("top", "spawn.asking", [])
+
+
+def test_ps_lists_the_children_of_one_run(family: Path) -> None:
+    rows = json.loads(Running(family, "ps", "--parent", "top", "--json").ended().out)
+
+    assert [(row["id"], row["parent"]) for row in rows] == [("top:asking", "top")]
+    assert Running(family, "ps", "--parent", "nobody").ended().status == ExitCode.NOT_FOUND
+
+
+@pytest.mark.proves("CMP-13")
+def test_whoever_answers_the_child_drives_its_parent_to_its_end(family: Path) -> None:
+    answered = Running(family, "resume", "top:asking", "--answer", "3").ended()
+
+    assert (answered.status, answered.out) == (ExitCode.DONE, "how many: 3\n")
+    assert "driving top as well\n" in answered.err
+    assert Running(family, "watch", "top").ended().out.endswith("HOW MANY: 3\n")
