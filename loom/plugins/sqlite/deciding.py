@@ -82,7 +82,7 @@ class Hold(NamedTuple):
 NOT_HELD: Final = Hold()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Stand:
     """Where a log stands; *place_was* and *hold_was* are what its row has on disk, None when it has no row yet.
 
@@ -94,8 +94,8 @@ class Stand:
     chain: str
     link: int
     place: Place
-    length: int = 0
     hold: Hold = NOT_HELD
+    length: int = 0
     appended: AppendedAs = field(default_factory=dict)
     place_was: Place | None = None
     hold_was: Hold | None = None
@@ -144,7 +144,7 @@ class Decisions:
         stand = self.stands.get(send.chain)
         if stand is None or stand.chain != send.chain or wish.incarnation not in (None, stand.incarnation):
             return None
-        lane = self.lanes[stand.incarnation]
+        lane = self.lanes.setdefault(stand.incarnation, LaneStand())
         if send.key and (taken := lane.keys.get(send.key)):
             return RequestTaken(taken, pending=taken in lane.pending)
         tip = self.stands[self._tips.get(send.chain, send.chain)]
@@ -157,11 +157,6 @@ class Decisions:
         self.requests.append((stand.incarnation, lane.last, *send[1:]))
         return lane.last
 
-    def lane(self, stand: Stand | None, item: Append) -> LaneStand | None:
-        """Return the lane of an item, None when it is not there."""
-        run = self.lane_of(stand, item)
-        return None if run is None else self.lanes.get(run)
-
     def lane_of(self, stand: Stand | None, item: Append) -> Incarnation | None:
         """Return the incarnation of the log that the lane of an item is beside, None when it is not there."""
         if item.lane is not None:
@@ -173,10 +168,7 @@ class Decisions:
         """Return the stand of a new log, with the next incarnation."""
         self._last += 1
         run, index = Incarnation(self._last), item.index
-        stand = Stand(
-            execution_id=item.execution_id, incarnation=run, chain=index.chain, link=index.link, place=place_of(index)
-        )
-        self.stands[item.execution_id], self.lanes[run] = stand, LaneStand()
+        stand = self.stands[item.execution_id] = Stand(item.execution_id, run, index.chain, index.link, place_of(index))
         tip = self.stands.get(self._tips.get(index.chain, ExecutionId(index.chain)))
         if tip is None or tip.link <= index.link:
             self._tips[index.chain] = item.execution_id
@@ -208,29 +200,39 @@ class _BatchDecision:
 
     def _refusal(self, item: Append) -> Conflict | Leased | LaneNotEmpty | None:
         """Return why *item* is refused, None when it is written."""
-        for each in with_following(item):
-            stand = self._decisions.stands.get(each.execution_id)
-            if each.execution_id in self._refused or not _fits(stand, each):
-                return Conflict(stand.length, stand.incarnation) if stand else Conflict(0, None)
-            if stand and (refusal := self._leased(stand.hold, each)):
-                return refusal
-            lane = self._decisions.lane(stand, each)
-            if lane and (left := _left(lane, each)):
-                return LaneNotEmpty(left)
-        return None
+        stand = self._decisions.stands.get(item.execution_id)
+        if item.execution_id in self._refused or not _fits(stand, item):
+            return Conflict(stand.length, stand.incarnation) if stand else Conflict(0, None)
+        refusal: Conflict | Leased | LaneNotEmpty | None = None
+        if stand and item.takes_over:
+            refusal = self._leased(stand.hold, item)
+        if item.lane_above is not None and refusal is None:
+            refusal = self._not_empty(stand, item, item.lane_above)
+        if item.follows is not None and refusal is None:
+            refusal = self._refusal(item.follows)
+        return refusal
 
     def _leased(self, hold: Hold, item: Append) -> Leased | None:
         own, left = item.lease.driver if item.lease else "", hold.leased_until - self._decisions.now
-        if not item.takes_over or hold.driver in (None, own, item.gone) or left <= 0:
-            return None
-        return Leased(hold.driver or "", left)
+        return None if hold.driver in (None, own, item.gone) or left <= 0 else Leased(hold.driver, left)
+
+    def _not_empty(self, stand: Stand | None, item: Append, above: int) -> LaneNotEmpty | None:
+        run = self._decisions.lane_of(stand, item)
+        lane = None if run is None else self._decisions.lanes.get(run)
+        kinds = [
+            kind
+            for number, kind in (lane.pending.items() if lane else ())
+            if number > above and number not in item.consumes and (not item.lane_kinds or kind in item.lane_kinds)
+        ]
+        return LaneNotEmpty(len(kinds)) if kinds else None
 
     def _write(self, item: Append) -> Appended:
         decisions = self._decisions
         stand = decisions.stands.get(item.execution_id) or decisions.begin(item)
         run = stand.incarnation
         decisions.events.extend((run, *event) for event in item.events)
-        self._consume(stand, item)
+        if item.consumes:
+            self._consume(stand, item)
         stand.length += len(item.events)
         stand.index, stand.place = item.index, place_of(item.index)
         if item.lease is not None:
@@ -245,10 +247,11 @@ class _BatchDecision:
 
     def _consume(self, stand: Stand, item: Append) -> None:
         run = self._decisions.lane_of(stand, item)
-        if run is not None and item.consumes:
+        if run is not None:
             self._decisions.consumed.extend((run, number) for number in item.consumes)
+            lane = self._decisions.lanes.setdefault(run, LaneStand())
             for number in item.consumes:
-                self._decisions.lanes[run].pending.pop(number, None)
+                lane.pending.pop(number, None)
 
     def _remember(self, stand: Stand, item: Append, length: int) -> Appended:
         self._appended.setdefault(item.execution_id, {})[item.append_id, item.expected] = length
@@ -269,11 +272,3 @@ def _fits(stand: Stand | None, item: Append) -> bool:
     if stand is None:
         return item.expected == 0 and item.incarnation is None
     return (item.expected, item.incarnation) == (stand.length, stand.incarnation)
-
-
-def _left(lane: LaneStand, item: Append) -> int:
-    """Return how many requests keep the item out."""
-    if item.lane_above is None:
-        return 0
-    kinds = [kind for number, kind in lane.pending.items() if number > item.lane_above and number not in item.consumes]
-    return len(kinds) if not item.lane_kinds else len([kind for kind in kinds if kind in item.lane_kinds])

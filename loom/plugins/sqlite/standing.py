@@ -14,8 +14,8 @@ from loom.plugins.sqlite.deciding import Hold, Insert, LaneStand, Place, Stand, 
 from loom.spi.event_store import Append, Send
 
 _STAND: Final = """
-    id, run, length, json(appended), coalesce(chain, id), link, flow, started_at, status, wake_at, ended,
-    driver, leased_until, released, called, called_at
+    id, run, coalesce(chain, id), link, flow, started_at, status, wake_at, ended,
+    driver, leased_until, released, called, called_at, length, json(appended)
 """
 _STANDS: Final = f"""
     WITH asked AS (
@@ -88,7 +88,8 @@ def stands(raw: sqlite3.Connection, writes: Sequence[Write]) -> Stands:
     lanes: dict[Incarnation, LaneStand] = {}
     for *row, pending, keys, greatest in orjson.loads(found):
         stand = logs[row[0]] = _stand(row)
-        lanes[stand.incarnation] = _lane(pending or (), keys or (), greatest or 0)
+        if pending is not None or keys is not None:
+            lanes[stand.incarnation] = _lane(pending or (), keys or (), greatest or 0)
     last_links = [_stand(row) for row in orjson.loads(tips)]
     for stand in last_links:
         logs.setdefault(stand.execution_id, stand)
@@ -109,22 +110,9 @@ def _sends(write: Write) -> Iterator[Send]:
 
 
 def _stand(row: Sequence[Any]) -> Stand:
-    execution_id, run, length, appended, chain, link, *rest = row
-    flow, started_at, status, wake_at, ended, driver, leased_until, released, called, called_at = rest
-    place = Place(flow, started_at, status, wake_at, bool(ended))
-    hold = Hold(driver, leased_until, bool(released), called, called_at)
-    return Stand(
-        execution_id=execution_id,
-        incarnation=Incarnation(run),
-        chain=chain,
-        link=link,
-        length=length,
-        place=place,
-        place_was=place,
-        hold=hold,
-        hold_was=hold,
-        appended={(append_id, expected): then for append_id, expected, then in appended},
-    )
+    place, hold = Place(*row[4:9]), Hold(*row[9:14])
+    appended = {(append_id, expected): then for append_id, expected, then in row[15]}
+    return Stand(row[0], row[1], row[2], row[3], place, hold, row[14], appended, place, hold)
 
 
 def _lane(pending: Sequence[Any], keys: Sequence[Any], last: int) -> LaneStand:

@@ -190,7 +190,9 @@ def _write_heads(raw: sqlite3.Connection, decisions: Decisions) -> None:
         if statement == _CALL:
             rows.setdefault(_CALL, []).append((stand.incarnation, stand.hold.called, stand.hold.called_at))
         elif statement is not None and stand.index is not None:
-            rows.setdefault(statement, []).append(_row(stand, stand.index))
+            head = _head(stand, stand.index)
+            row = head if statement == _ADVANCE else (*head, *_about(stand, stand.index))
+            rows.setdefault(statement, []).append(row)
     for statement in (_BEGIN, _ADVANCE, _MOVE, _MOVE_AS_ANOTHER, _CALL):
         if statement in rows:
             raw.execute(statement, (_json(rows[statement]),))
@@ -204,14 +206,17 @@ def _statement(stand: Stand) -> str | None:
         return _BEGIN
     if stand.place[:2] != stand.place_was[:2]:
         return _MOVE_AS_ANOTHER
-    return _ADVANCE if (stand.place, stand.hold) == (stand.place_was, stand.hold_was) else _MOVE
+    return _ADVANCE if stand.place == stand.place_was and stand.hold == stand.hold_was else _MOVE
 
 
-def _row(stand: Stand, index: IndexRow) -> tuple[object, ...]:
+def _head(stand: Stand, index: IndexRow) -> tuple[object, ...]:
     appended = _json([(*name, then) for name, then in stand.appended.items()])
-    head = (stand.incarnation, stand.length, index.updated_at, index.gates, index.attributes, appended)
+    return stand.incarnation, stand.length, index.updated_at, index.gates, index.attributes, appended
+
+
+def _about(stand: Stand, index: IndexRow) -> tuple[object, ...]:
     chain = None if index.chain == stand.execution_id else index.chain
-    return (*head, *stand.place, *stand.hold, stand.execution_id, chain, index.link, index.parent or None)
+    return *stand.place, *stand.hold, stand.execution_id, chain, index.link, index.parent or None
 
 
 def _insert_events(raw: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
