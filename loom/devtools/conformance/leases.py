@@ -238,6 +238,16 @@ class ClaimConformance:
         assert list(await store.claim("theirs", lease_ms=LEASE_MS, limit=10)) == []
         assert (await row_of(store, REFUND)).lease_ms == LEASE_MS
 
+    async def test_who_renews_what_it_released_holds_it_again(self, store: Storage, clock: VirtualClock) -> None:
+        await appended(store, replace(first(REFUND), lease=MINE))
+        await store.release("mine", [REFUND])
+
+        await store.renew("mine", [REFUND], lease_ms=LEASE_MS)
+
+        assert list(await store.claim("theirs", lease_ms=LEASE_MS, limit=1)) == []
+        clock.advance(LEASE_MS)
+        assert [claim.found for claim in await store.claim("theirs", lease_ms=LEASE_MS, limit=1)] == ["lapsed"]
+
     async def test_a_driver_does_not_claim_what_it_may_be_driving(self, store: Storage, clock: VirtualClock) -> None:
         await store.append([replace(first(name), lease=MINE) for name in (REFUND, CLAIM)])
         await store.release("mine", [CLAIM])
@@ -279,6 +289,16 @@ class ClaimConformance:
 
         assert [_ids(each) for each in claims] == [["a", "called"], ["c", "held"], ["e"], []]
 
+    async def test_who_is_called_again_keeps_its_place(self, store: Storage, clock: VirtualClock) -> None:
+        heads = await _parked(store, {"a": None, "b": None})
+        for name in ("a", "b", "a"):
+            await insert(store, heads[name], execution_id=ExecutionId(name))
+            clock.advance(1)
+
+        claims = await store.claim("mine", lease_ms=LEASE_MS, limit=9)
+
+        assert [(claim.row.execution_id, claim.calls) for claim in claims] == [("a", 2), ("b", 1)]
+
     async def test_only_flows_that_can_be_driven_are_claimed(self, store: Storage, clock: VirtualClock) -> None:
         now = clock.now_ms()
         for place, flow in enumerate(("refund", "tax", "claim")):
@@ -304,6 +324,8 @@ class ClaimConformance:
         again = await store.claim("theirs", lease_ms=LEASE_MS, limit=9)
 
         assert list(none) == []
+        heard = [claim.row.execution_id for claim in claims if claim.row.execution_id not in _ids(again)]
+        assert heard == ["heard"]
         assert sorted((claim.row.execution_id, claim.found, claim.calls) for claim in again) == [
             ("called", "due", 2),
             ("due", "due", 0),

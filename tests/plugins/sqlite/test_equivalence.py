@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loom.core.ids import ExecutionId, Incarnation
@@ -130,12 +130,30 @@ batches = st.lists(append_plans, min_size=1, max_size=6)
 plans = st.lists(batches | insert_plans | lease_plans, min_size=1, max_size=6)
 
 
+ours = st.sampled_from([IDS[0], IDS[0], next(iter(LINKS))])
+one_plan = st.one_of(
+    st.builds(lambda plan, name: [plan._replace(execution_id=name, off=0, stranger=False)], append_plans, ours),
+    st.builds(lambda plan: plan._replace(execution_id=IDS[0], stranger=False), insert_plans),
+    st.builds(lambda plan: plan._replace(executions=[IDS[0], *LINKS]), lease_plans),
+)
+
+
 @pytest.mark.proves("STO-01")
 @given(rounds=st.lists(plans, min_size=1, max_size=5))
 def test_what_is_written_at_once_comes_to_the_same_as_one_by_one(rounds: Sequence[Sequence[Plan]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         clock = VirtualClock(0)
         asyncio.run(_same(SqliteStorage(Path(folder) / "loom.db", clock=clock), clock, rounds))
+
+
+@pytest.mark.proves("STO-01")
+@settings(max_examples=2 * settings().max_examples)
+@given(plans=st.lists(one_plan, min_size=3, max_size=30))
+def test_what_drivers_do_one_after_the_other_comes_to_the_same(plans: Sequence[Plan]) -> None:
+    """One chain, one write at a time, nearly all of them fitting: so that leases, calls and links get far."""
+    with tempfile.TemporaryDirectory() as folder:
+        clock = VirtualClock(0)
+        asyncio.run(_same(SqliteStorage(Path(folder) / "loom.db", clock=clock), clock, [[plan] for plan in plans]))
 
 
 async def _same(store: SqliteStorage, clock: VirtualClock, rounds: Sequence[Sequence[Plan]]) -> None:
