@@ -39,10 +39,10 @@ def claim(
 
 def _ready(logs: Logs, gone: Sequence[str], now: int) -> Iterator[Log]:
     """Yield what is due, then what those hold that are *gone*, though it is not due yet."""
+    held = logs.by_id.values() if gone else ()  # looked at before anything is claimed
+    left = [log for log in held if log.driver in gone and log.leased_until > now]
     yield from logs.due.take(now)
-    if gone:
-        left = [log for log in logs.by_id.values() if log.driver in gone and log.leased_until > now]
-        yield from sorted(left, key=lambda log: (log.leased_until, log.index.flow, log.incarnation))
+    yield from sorted(left, key=lambda log: (log.leased_until, log.index.flow, log.incarnation))
 
 
 def renew(logs: Logs, lease: LeaseChange, executions: Sequence[ExecutionId]) -> list[ExecutionId]:
