@@ -1,6 +1,6 @@
 """When the executions of the store in memory can go on: a heap, so that what is due is found without a look at all others.
 
-An entry is right while its time is the one that was last noted of its log; what has changed since is passed over.
+An entry is right while its time and flow are those last noted of its log; what has changed since is passed over.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ class DueTimes:
     def note(self, log: Log) -> None:
         """*log* may be due at another time than before."""
         at = ready_at(log)
-        if at != log.noted_at:
-            log.noted_at = at
-            if at is not None:
-                heapq.heappush(self._heap, (at, log.index.flow, log.incarnation, log.execution_id))
+        noted = None if at is None else (at, log.index.flow)
+        if noted != log.noted:
+            log.noted = noted
+            if noted is not None:
+                heapq.heappush(self._heap, (*noted, log.incarnation, log.execution_id))
 
     def take(self, now: int) -> Iterator[Log]:
         """Yield what is due at *now* (ms). Each has to be noted again, once it is claimed or left."""
         while (log := self._first()) is not None and self._heap[0][0] <= now:
             heapq.heappop(self._heap)
-            log.noted_at = None
+            log.noted = None
             yield log
 
     def next_after(self, now: int) -> int | None:
@@ -56,9 +57,9 @@ class DueTimes:
 
     def _first(self) -> Log | None:
         while self._heap:
-            at, _, incarnation, execution_id = self._heap[0]
+            *noted, incarnation, execution_id = self._heap[0]
             log = self._logs.get(execution_id)
-            if log is not None and (log.incarnation, log.noted_at) == (incarnation, at):
+            if log is not None and (log.incarnation, log.noted) == (incarnation, tuple(noted)):
                 return log
             heapq.heappop(self._heap)
         return None

@@ -36,7 +36,7 @@ class Log:
     """One life of an execution. *appended* holds the items of the last batch that touched it.
 
     *driver* holds it until *leased_until*. *called* is the number of the last request for which its driver was called, *called_at*
-    the time of the first such call, None when there was none. *noted_at* belongs to `DueTimes`. Times are ms since the epoch.
+    the time of the first such call, None when there was none. *noted* belongs to `DueTimes`. Times are ms since the epoch.
     """
 
     execution_id: ExecutionId
@@ -51,7 +51,7 @@ class Log:
     is_released: bool = False
     called: int = 0
     called_at: int | None = None
-    noted_at: int | None = None
+    noted: tuple[int, str] | None = None
 
     def pending(self) -> list[Request]:
         return [request for request in self.requests if request.number not in self.consumed]
