@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
+from loom.driving import chains
 from loom.kernel.errors import ExecutionNotFound
 from loom.kernel.reading import read_log
 from loom.lenses.inbox import UnreadMessage, unread_messages
@@ -35,8 +36,9 @@ async def whole_log(storage: Storage, text: str) -> list[Event]:
 
 async def lane_of(storage: Storage, run_id: ExecutionId) -> Sequence[Request]:
     """Return the requests of an execution that its log does not hold yet."""
-    head = await storage.head(run_id)
-    return await storage.pending(run_id, head.incarnation) if head is not None else ()
+    row = await storage.row(run_id)
+    lane = None if row is None else await chains.lane_of(storage, row)
+    return await storage.pending(*lane) if lane is not None else ()
 
 
 async def unread_of(storage: Storage, run_id: ExecutionId) -> list[UnreadMessage]:

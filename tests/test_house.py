@@ -29,7 +29,6 @@ IMPURE_KERNEL: Final = frozenset(
         "dispatching",
         "drive",
         "reading",
-        "effects",
         "entering",
         "flights",
         "frontier",
@@ -39,6 +38,7 @@ IMPURE_KERNEL: Final = frozenset(
         "requests",
         "scopes",
         "steps",
+        "succession",
         "threads",
         "unwinding",
     }

@@ -15,7 +15,7 @@ from tests import shapes
 
 PINS: Final[dict[str, dict[str, str]]] = {
     "EVENT_SCHEMA_VERSION": {"1.0.0": "vowoQzb56jr1lzmU4pcvEA"},
-    "KERNEL_ABI": {"1.0.0": "XCgV_i8HXu6e_LQuoq3K4A"},
+    "KERNEL_ABI": {"1.0.0": "GY48CEOSwcihvizvEI1WyQ"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "sMY_kaq0k31VqHWcC0KA_Q"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "KzjAaoDq7vVieO81p3QHGw"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},

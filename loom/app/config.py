@@ -16,8 +16,8 @@ from loom.core.flow import Flow
 from loom.core.middleware import Middleware
 from loom.core.schedule import Schedule
 from loom.core.step import Step
+from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
-from loom.kernel.effects import EffectRuntime
 from loom.services.worker import Worker
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy

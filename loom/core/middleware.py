@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from loom.core.step import StepContext
+from loom.core.step import Step, StepContext
 
 
 class EffectContext(NamedTuple):
@@ -14,6 +14,27 @@ class EffectContext(NamedTuple):
     tool_id: str
     step: StepContext
     idempotent: bool
+
+
+class StepTimedOut(TimeoutError):
+    """An attempt ran longer than the step's timeout."""
+
+
+class Effects(Protocol):
+    """The one door through which a run touches the world (spec 5.2); loom/driving/effects.py is the one there is."""
+
+    @property
+    def middleware(self) -> Sequence[Middleware]: ...
+
+    def invoke(
+        self, step: Step[Any, Any], context: StepContext | None, args: list[Any], kwargs: dict[str, Any]
+    ) -> Awaitable[Any]:
+        """Return what runs one attempt. *context* is None only where nothing looks at it.
+
+        Raises, when awaited:
+            StepTimedOut: it took longer than the step allows; a thread has ended by then all the same.
+        """
+        ...
 
 
 Next: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]

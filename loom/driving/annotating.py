@@ -69,8 +69,7 @@ class Annotating:
         run_id, around = state.execution_id, self._driver.around
         body = values.dumps({**note._asdict(), "principal": principal})
         number = await around.storage.insert(
-            run_id,
-            incarnation,
+            *await self._driver.lane(run_id, incarnation),
             kind=_KINDS[type(note)][0],
             key="",
             at=around.clock.now_ms(),

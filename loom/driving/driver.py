@@ -22,11 +22,13 @@ from loom.core.ids import ExecutionId, Incarnation, label
 from loom.core.logs import FlowLog
 from loom.core.missing import MISSING
 from loom.core.outcome import Outcome, outcome_of
-from loom.core.state import ExecutionState, RunFacts
+from loom.core.state import ExecutionState, RunFacts, empty_state
 from loom.core.step import Step
 from loom.driving.admission import Admissions
+from loom.driving.chains import is_later_link, lane_of, last_link, once, successor
 from loom.driving.errors import AlreadyAnswered
 from loom.driving.family import FAMILY, Family, Verbs
+from loom.driving.inputs import encoded_input
 from loom.driving.parents import sends_of
 from loom.driving.standing import Standing, standing
 from loom.driving.tenure import Hold, Tenure
@@ -35,10 +37,12 @@ from loom.fingerprint import fingerprint, same
 from loom.kernel.context import Context
 from loom.kernel.drive import Drive, Setting
 from loom.kernel.errors import DriveStopped, ReplayDivergence
-from loom.kernel.journal import Journal
+from loom.kernel.fold import fold
+from loom.kernel.journal import Journal, Writer, tell
+from loom.kernel.reading import read_log
 from loom.kernel.surroundings import Surroundings
 from loom.spi.clock import SystemClock
-from loom.spi.event_store import ExecutionRow, LaneClosed, RequestKind, RequestTaken
+from loom.spi.event_store import ExecutionRow, Lane, LaneClosed, RequestKind, RequestTaken
 
 Event = EventEnvelope[Any]
 
@@ -152,18 +156,24 @@ class Driver:
         return known
 
     def journal(
-        self, state: ExecutionState, incarnation: Incarnation | None, *, drives: bool, left: Standing | None = None
+        self,
+        state: ExecutionState,
+        incarnation: Incarnation | None,
+        *,
+        drives: bool,
+        left: Standing | None = None,
+        writer: Writer | None = None,
     ) -> Journal:
         """Return the journal of the run that *state* is of: one that takes and keeps it, if it *drives*.
 
-        One that was *left* behind is taken over, by the first write.
+        One that was *left* behind is taken over, by the first write. *writer* is that of the running loop unless given.
         """
         loop = asyncio.get_running_loop()
         if self._writer is None or self._writer[0] is not loop:
             self._writer = (loop, GroupWriter(self.around.storage))
         return Journal(
             state,
-            writer=self._writer[1],
+            writer=writer or self._writer[1],
             clock=self.around.clock,
             token=self.token(9),
             incarnation=incarnation,
@@ -231,6 +241,40 @@ class Driver:
             DriveStopped, StoreError: the drive had to stop; a divergence is recorded and the run parked.
             SequenceConflict: somebody else was first to drive it; `Fenced`: somebody else took it over.
         """
+        return self._to_its_end(self._taken(journal, flow, manner, resources, hold=hold), flow, manner, resources)
+
+    async def _to_its_end(
+        self, driving: Awaitable[ExecutionState], flow: Flow[Any, Any], manner: Manner, resources: Mapping[str, Any]
+    ) -> Outcome[Any]:
+        """Drive a run, and each link of its chain after it."""
+        state, begun = await driving, manner._replace(offer=None, is_start=True)
+        while state.facts.next is not None:
+            run_id = ExecutionId(state.facts.next)
+            async with self.place(run_id):
+                journal = await self._begun_as_link(run_id)
+                driving = self._taken(journal, flow, begun, resources)
+            state = await driving
+        return self.outcome(state, flow)
+
+    async def _begun_as_link(self, run_id: ExecutionId) -> Journal:
+        """Return the journal of a link that was written with the end of the one before it, and tell who listens."""
+        [started] = await read_log(self.around.storage, run_id)
+        row = await self.around.storage.row(run_id)
+        assert row is not None
+        for listener in (self.around.on_event, *self.listeners):
+            if listener is not None:
+                tell(listener, started)
+        return self.journal(fold([started], empty_state(run_id)), row.incarnation, drives=True)
+
+    def _taken(
+        self,
+        journal: Journal,
+        flow: Flow[Any, Any],
+        manner: Manner,
+        resources: Mapping[str, Any],
+        *,
+        hold: Hold | None = None,
+    ) -> Awaitable[ExecutionState]:
         run_id = journal.state.execution_id
         hold = hold or self.tenure.hold(run_id)
         setting = self._setting(journal, flow, manner, resources, hold=hold)
@@ -251,7 +295,7 @@ class Driver:
         *,
         flow: Flow[Any, Any],
         manner: Manner,
-    ) -> Outcome[Any]:
+    ) -> ExecutionState:
         try:
             if (
                 flow.starts is not None
@@ -274,7 +318,7 @@ class Driver:
                 self.family.left(drive)
         if flow.starts is not None:
             await self.admissions.left(flow, drive.state)
-        return self.outcome(drive.state, flow)
+        return drive.state
 
     def standing(self, status: str, row: ExecutionRow) -> Standing:
         """Return who has the run that is *status* by its log, and *row* in the index."""
@@ -297,6 +341,8 @@ class Driver:
             fingerprint=present,
             same_code=same(journal.state.facts.fingerprint, present),
             encode_result=values.codec_for(self.hints_of(flow)[1], "result").encode,
+            encode_input=partial(encoded_input, flow, self.hints_of(flow)[0]),
+            successor=partial(successor, self, flow),
             principal=manner.principal,
             is_start=manner.is_start,
             linger_ms=manner.linger_ms,
@@ -366,8 +412,22 @@ class Driver:
     ) -> int | RequestTaken | LaneClosed | None:
         """Insert a request of a verb durably, while the run is open; see `RequestLane.insert`."""
         at, body = self.around.clock.now_ms(), values.dumps(ask.body)
-        lane = self.around.storage
-        return await lane.insert(run_id, incarnation, kind=ask.kind, key=ask.key, at=at, body=body, while_open=True)
+        lane = await self.lane(run_id, incarnation)
+        key = once(run_id, ask.key)
+        return await self.around.storage.insert(*lane, kind=ask.kind, key=key, at=at, body=body, while_open=True)
+
+    async def lane(self, run_id: ExecutionId, incarnation: Incarnation) -> Lane:
+        """Return the lane of a run, whose own life is *incarnation*: that of the first link of its chain."""
+        if not is_later_link(run_id):
+            return Lane(run_id, incarnation)
+        row = await self.around.storage.row(run_id)
+        lane = None if row is None else await lane_of(self.around.storage, row)
+        return lane or Lane(run_id, incarnation)  # which nobody inserts into: its chain is gone
+
+    async def tip(self, run_id: ExecutionId) -> ExecutionId:
+        """Return the last link of the chain that *run_id* is of."""
+        row = None if run_id in self.drives else await self.around.storage.row(run_id)
+        return run_id if row is None else (await last_link(self.around.storage, row)).execution_id
 
     def call(self) -> None:
         """Tell the worker of this process, if there is one, that it may have something to take up."""

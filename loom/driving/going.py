@@ -38,6 +38,9 @@ class Going:
                         wished, driving = await self._taken_up(run_id, manner_of, resources)
                     except SequenceConflict:
                         return await self._driver.accepted(run_id)
+                    except _GoneOn as gone_on:
+                        run_id = gone_on.link
+                        continue
                 outcome = await self._driven(run_id, driving)
                 if outcome is not None:
                     return outcome
@@ -57,6 +60,8 @@ class Going:
     ) -> tuple[Manner, Awaitable[Outcome[Any]]]:
         """Take the run up, or take it over, or only make the request where somebody else drives it."""
         state, row = await self._resumable(run_id)
+        if row.execution_id != run_id:
+            raise _GoneOn(row.execution_id)
         wished, flow = manner_of(state, row.incarnation), self._flow_of(state.facts.flow)
         stands = self._driver.standing(state.status, row)
         if stands.is_driven:
@@ -94,6 +99,13 @@ class Going:
             hint = "`loom retry` tries a failed run again." if status == "failed" else ""
             raise ExecutionTerminated(execution_id=run_id, status=status, hint=hint)
         return loaded
+
+
+class _GoneOn(Exception):
+    """The run has gone on as a later *link* of its chain."""
+
+    def __init__(self, link: ExecutionId) -> None:
+        self.link = link
 
 
 def _plainly(wished: Manner) -> MannerOf:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from loom.core.collecting import collected_later
 from loom.core.ids import execution_id
 from loom.core.state import ExecutionState, empty_state
+from loom.driving.chains import last_link
 from loom.kernel.codec import refuse_newer
 from loom.kernel.errors import ExecutionNotFound, LogCorrupt
 from loom.kernel.fold import fold
@@ -22,7 +23,7 @@ class Loaded(NamedTuple):
 
 
 async def load(storage: Storage, id: str) -> Loaded:
-    """Return the run *id*.
+    """Return the run *id*; of a chain its last link.
 
     Raises:
         ExecutionNotFound: there is no such execution.
@@ -33,6 +34,8 @@ async def load(storage: Storage, id: str) -> Loaded:
     row = await storage.row(run_id)
     if row is None:
         raise ExecutionNotFound(execution_id=id, store=storage.url)
+    row = await last_link(storage, row)
+    run_id = row.execution_id
     events = await read_log(storage, run_id, length=row.length)
     refuse_newer(events)
     if [event.sequence for event in events] != list(range(len(events))) or len(events) < row.length:

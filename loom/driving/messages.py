@@ -17,6 +17,7 @@ from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.core.views import awaited_messages
 from loom.driving.annotating import Annotating, Load
+from loom.driving.chains import lane_of, last_link
 from loom.driving.driver import Driver
 from loom.driving.parents import tells_of_failure
 from loom.kernel.errors import ExecutionNotFound
@@ -59,8 +60,7 @@ class Messages:
         Raises:
             ExecutionNotFound, ExecutionTerminated: nothing was inserted.
         """
-        run_id = execution_id(id)
-        is_unread = await self._insert(run_id, sent)
+        run_id, is_unread = await self._insert(execution_id(id), sent)
         return await self._delivered(run_id, sent.topic, go_on if is_unread else None)
 
     async def _delivered(self, run_id: ExecutionId, topic: str, go_on: GoOn | None) -> Outcome[Any]:
@@ -73,16 +73,16 @@ class Messages:
             return await go_on(run_id)
         return Outcome(execution_id=run_id, status="accepted", length=state.length)
 
-    async def _insert(self, run_id: ExecutionId, sent: Letter) -> bool:
-        """Insert a message and return whether it is unread: one of its key may have been received already."""
+    async def _insert(self, run_id: ExecutionId, sent: Letter) -> tuple[ExecutionId, bool]:
+        """Insert a message and return for which link of the chain, and whether it is unread: its key may have been used."""
         around = self._driver.around
         row = await around.storage.row(run_id)
-        if row is None:
+        lane = None if row is None else await lane_of(around.storage, row)
+        if row is None or lane is None:
             raise ExecutionNotFound(execution_id=run_id, store=around.storage.url)
         body = {"topic": sent.topic, "message": sent.message, "principal": sent.principal}
         inserted = await around.storage.insert(
-            run_id,
-            row.incarnation,
+            *lane,
             kind="message",
             key=f"message:{sent.key}" if sent.key else "",
             at=around.clock.now_ms(),
@@ -93,7 +93,8 @@ class Messages:
             raise ExecutionNotFound(execution_id=run_id, store=around.storage.url)
         if isinstance(inserted, LaneClosed):
             raise ExecutionTerminated(execution_id=run_id, status=inserted.status)
-        return not isinstance(inserted, RequestTaken) or inserted.pending
+        last = await last_link(around.storage, row)
+        return last.execution_id, not isinstance(inserted, RequestTaken) or inserted.pending
 
     async def put_back(self, state: ExecutionState, incarnation: Incarnation, void: Container[int]) -> None:
         """Put the messages that *void* receives had taken back into the lane, before a retry makes them void."""
@@ -128,8 +129,9 @@ class Messages:
 
     async def _has_unread(self, run_id: ExecutionId, topic: str) -> bool:
         storage = self._driver.around.storage
-        head = await storage.head(run_id)
-        pending = await storage.pending(run_id, head.incarnation) if head is not None else ()
+        row = await storage.row(run_id)
+        lane = None if row is None else await lane_of(storage, row)
+        pending = await storage.pending(*lane) if lane is not None else ()
         return any(each.kind == "message" and values.loads(each.body)["topic"] == topic for each in pending)
 
 

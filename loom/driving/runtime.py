@@ -31,6 +31,7 @@ from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
 from loom.driving.claims import Claims
 from loom.driving.driver import LINGER_S, Ask, Driver, Manner, manner
+from loom.driving.effects import EffectRuntime
 from loom.driving.family import FamilyVerbs
 from loom.driving.going import Going
 from loom.driving.loading import load
@@ -39,7 +40,6 @@ from loom.driving.retrying import retried
 from loom.driving.starting import Starting
 from loom.driving.stopping import Stopping, StoppingVerbs, due_at
 from loom.driving.waiting import state_once
-from loom.kernel.effects import EffectRuntime
 from loom.kernel.reading import read_log
 from loom.kernel.surroundings import Surroundings
 from loom.spi.authorizer import ExecutionAuthorizer
@@ -97,8 +97,8 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
         **options: Unpack[RuntimeOptions],
     ) -> None:
         self.storage, self.flows, self.tools = storage, dict(flows), dict(tools or {})
+        self.effects = options.setdefault("effects", EffectRuntime())
         self._surroundings = Surroundings(storage=storage, **options)
-        self.effects = self._surroundings.effects
         self._driver = Driver(self._surroundings, self.tools, self)
         self._family = self._driver.family
         self._notes = Annotating(self._driver, self._loaded)

@@ -16,8 +16,10 @@ from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
 from loom.core.state import empty_state
 from loom.driving.admission import Waiting
+from loom.driving.chains import chosen_id
 from loom.driving.driver import Driver, manner
 from loom.driving.family import Birth
+from loom.driving.inputs import encoded_input
 from loom.driving.loading import load
 from loom.driving.terms import deduped_id
 from loom.kernel.errors import ExecutionAlreadyExists, SequenceConflict
@@ -45,14 +47,15 @@ class Starting:
         Raises:
             InvalidPayload, NotSerializable: it does not take that.
         """
+        encoded = encoded_input(flow, self._driver.hints_of(flow)[0], input)
         return f.ExecutionStarted(
             flow=flow.id,
             version=flow.version,
             fingerprint=self._driver.fingerprint_of(flow),
             seed=self._driver.token(16),
             rules=dict(RULES),
-            input=self.encoded_input(flow, input),
-            defaulted=True if input is MISSING and flow.takes_input else None,
+            input=None if encoded is MISSING else encoded,
+            defaulted=True if encoded is MISSING and flow.takes_input else None,
             attributes={key: values.encode(value) for key, value in attributes.items()} if attributes else None,
         )
 
@@ -62,13 +65,8 @@ class Starting:
         Raises:
             InvalidPayload, NotSerializable: the flow does not take it.
         """
-        if input is MISSING and not flow.input_required:
-            return None
-        if input is MISSING or not flow.takes_input:
-            told = f"the flow {flow.id} {'needs one' if flow.takes_input else 'takes none'}"
-            raise values.InvalidPayload(problems=(values.Problem("input", told, ""),))
-        takes = self._driver.hints_of(flow)[0]
-        return values.encode(values.check(input, takes), takes)
+        encoded = encoded_input(flow, self._driver.hints_of(flow)[0], input)
+        return None if encoded is MISSING else encoded
 
     def made_up_id(self, flow: str) -> ExecutionId:
         """Return an id that nobody has."""
@@ -82,7 +80,7 @@ class Starting:
             InvalidId, InvalidPayload, InvalidDeclaration: it cannot be used, what the run is for is not said, or both are.
         """
         if flow.starts is None or flow.starts.dedupe is None:
-            return execution_id(id) if id is not None else None
+            return chosen_id(execution_id(id)) if id is not None else None
         if id is not None:
             hint = f"Leave the id off; or leave dedupe off the flow, and give ids made of {flow.starts.dedupe}."
             raise InvalidDeclaration(f"runs of {flow.id} are named by their {flow.starts.dedupe}, not {id}", hint=hint)

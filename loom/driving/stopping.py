@@ -68,7 +68,7 @@ class Stopping:
         Raises:
             ExecutionNotFound, ExecutionTerminated: nothing was written.
         """
-        run_id = execution_id(id)
+        run_id = await self._driver.tip(execution_id(id))
         await self._ask(run_id, ask)
         return await self._driven(run_id, go_on)
 
@@ -78,7 +78,7 @@ class Stopping:
         Raises:
             ExecutionNotFound, ExecutionTerminated: nothing was written.
         """
-        run_id = execution_id(id)
+        run_id = await self._driver.tip(execution_id(id))
         while True:
             state, _ = await self._open(run_id)
             if state.status == "paused":
@@ -96,7 +96,7 @@ class Stopping:
         Raises:
             ExecutionNotFound, ExecutionTerminated, ExecutionNotPaused: nothing was written.
         """
-        run_id = execution_id(id)
+        run_id = await self._driver.tip(execution_id(id))
         while True:
             state, _ = await self._open(run_id)
             if state.status != "paused":
@@ -110,7 +110,7 @@ class Stopping:
         Raises:
             ExecutionNotFound, ExecutionTerminated: nothing was written.
         """
-        run_id, fact = execution_id(id), f.ExecutionCancelled("force", reason)
+        run_id, fact = await self._driver.tip(execution_id(id)), f.ExecutionCancelled("force", reason)
         while True:
             state, _ = await self._open(run_id)
             await self._driver.family.dismiss(state, reason)

@@ -18,7 +18,7 @@ APPEARS_S: Final = 5.0
 
 
 async def state_once(storage: Storage, id: str, until: Callable[[ExecutionState], bool]) -> ExecutionState:
-    """Return the state of a run once *until* says so of its newest.
+    """Return the state of a run, of a chain that of the last link, once *until* says so of its newest.
 
     Raises:
         ExecutionNotFound: it does not exist, and has not appeared within some seconds.
@@ -35,13 +35,15 @@ async def state_once(storage: Storage, id: str, until: Callable[[ExecutionState]
                 refuse_newer(events := decode_events(run_id, [record]))
                 state = fold(events, state)
                 if until(state) and state.length >= _length(await storage.head(run_id)):
-                    return state
+                    break
     except TimeoutError:
         pass
     finally:
         if isinstance(feed, AsyncGenerator):
             await feed.aclose()
-    raise ExecutionNotFound(execution_id=id, store=storage.url)
+    if state.status == "new":
+        raise ExecutionNotFound(execution_id=id, store=storage.url)
+    return state if state.facts.next is None else await state_once(storage, state.facts.next, until)
 
 
 def _length(head: Head | None) -> int:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, C
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from loom import values
 from loom.core.branching import Branching, Opening
@@ -35,6 +35,7 @@ from loom.kernel.receiving import ReceiveSyscall
 from loom.kernel.records import DecisionSyscall, EmitSyscall, StreamSyscall
 from loom.kernel.scopes import ScopeSyscall
 from loom.kernel.steps import StepSyscall
+from loom.kernel.succession import SuccessionSyscall
 from loom.values.binding import Binding, binding_of, binding_of_function
 
 if TYPE_CHECKING:
@@ -262,6 +263,21 @@ class Context(Entering, Branching):
             yield
         finally:
             branch.shields -= 1
+
+    @syscall
+    def continue_as_new(self, input: Any = MISSING, /) -> Coroutine[Any, Any, NoReturn]:
+        """End this log and go on with a fresh one, started with *input*: for loops without an end.
+
+        It never returns; write `return await ctx.continue_as_new(...)`. The run keeps its id towards everybody, its inbox, its
+        attributes and its deadline. Call it in the body of the flow, when nothing else of the run is open.
+
+        Raises:
+            InvalidPayload, NotSerializable: the flow takes no such input; nothing was recorded.
+        """
+        branch = self._enter("continue_as_new")
+        encoded = self._drive.setting.encode_input(input)
+        call = self._call(branch, SuccessionSyscall(encoded), branch.mint("continue_as_new"), "continue_as_new")
+        return self._drive.asking.outcome(call)
 
     # -- records -------------------------------------------------------------------------------------------------
 

@@ -34,9 +34,10 @@ from loom.kernel.journal import Journal, tell
 from loom.kernel.replay import Recorded, start_of
 from loom.kernel.requests import Requests
 from loom.kernel.scopes import ScopeSyscall, is_signal, run_body
+from loom.kernel.succession import roll_over
 from loom.kernel.surroundings import Surroundings
 from loom.kernel.unwinding import Unwinding
-from loom.spi.event_store import RequestKind
+from loom.spi.event_store import Append, RequestKind
 from loom.spi.timers import Timers
 
 Ending = Literal["park", "stop", "done"]
@@ -50,9 +51,11 @@ class Setting:
     """What one drive is given beside its surroundings.
 
     *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking; *stays* says
-    whether it waits in place for something that this process does. *before_going_on* is awaited at the frontier, before anything is written; an error it raises ends the drive and changes nothing. *may_dispatch*
-    is called last before an effect leaves: what it returns, if anything, is awaited, and returns when the driver holds the run
+    whether it waits in place for something that this process does. *before_going_on* is awaited at the frontier, before
+    anything is written; an error it raises ends the drive and changes nothing. *may_dispatch* is called last before an effect leaves: what it returns, if anything, is awaited, and returns when the driver holds the run
     for sure (kernel rule 7.3). *before_cancelled* is awaited before a cancelled run ends, unless it stops the drive.
+    *encode_input* encodes an input of the flow, and *successor* returns the first item of the next link of the chain,
+    started with one.
     """
 
     around: Surroundings
@@ -60,6 +63,8 @@ class Setting:
     fingerprint: str
     same_code: bool
     encode_result: Callable[[Any], Any]
+    encode_input: Callable[[Any], Any]
+    successor: Callable[[Journal, Any], Append]
     principal: str | None = None
     is_start: bool = False
     linger_ms: int = 10_000
@@ -95,6 +100,7 @@ class Drive:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._wake: asyncio.Future[str] | None = None
         self.is_interrupted = False
+        self.succession: Call | None = None
         self._patience: tuple[int, float] | None = None
         self.body: asyncio.Task[Any] | None = None
         self._root = Branch((), "", parent=None, at=journal.state.facts.started_at)
@@ -347,6 +353,8 @@ class Drive:
         """Wait in place, and return whether there is nothing to do until something comes; or park."""
         if self.timers.fire_due():
             return False
+        if self.succession is not None and not self.succession.settled:
+            return await roll_over(self, self.succession)
         due = self.timers.next_due()
         is_stray = not any(self.wants(call) for call in self.delivery.calls.values())
         if is_stray:
@@ -358,12 +366,14 @@ class Drive:
             self.ending = self.ending or "park"  # unless something stopped it meanwhile
         return False
 
-    async def leave(self, type_: str, payload: Any, kinds: Sequence[RequestKind] = ()) -> bool:
+    async def leave(
+        self, type_: str, payload: Any, kinds: Sequence[RequestKind] = (), *, follows: Append | None = None
+    ) -> bool:
         """Write the fact that the drive ends with, and return whether it stands: False when there is news in the lane."""
         self.timers.disarm()
         self.asking.is_paused = True
         self.unpaused.clear()
-        stands = await self.journal.leave(type_, payload, seen=self.requests.seen, kinds=kinds)
+        stands = await self.journal.leave(type_, payload, seen=self.requests.seen, kinds=kinds, follows=follows)
         self.asking.is_paused = False
         self.unpaused.set()
         if not stands:

@@ -15,7 +15,7 @@
     |- Denied, DecisionNotFound, ExecutionNotPaused,               driving/errors.py
     |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
     |  ApprovalMismatch, NotInDoubt
-    `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, UnrecordedCancellation, DriveInterrupted,
+    `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, CannotContinue, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted
 
 A `DriveStopped` ends the drive and reaches the caller of the verb; inside the flow it is never an ordinary exception.
@@ -165,6 +165,18 @@ class StepIdReused(DriveStopped):
         self.step_id, self.first, self.second = step_id, first, second
         self.hint = "Give each call its own name or key, for example step.keyed(item.id), or leave the name off."
         super().__init__(f"{step_id} was asked with {first} and again with {second}")
+
+
+class CannotContinue(DriveStopped):
+    """`ctx.continue_as_new` was called in a branch, or while something else of the run is still open (kernel rule 11.2)."""
+
+    code = "cannot-continue"
+    hint = "Call it in the body of the flow, once branches have joined and gates, sleeps and messages are settled."
+
+    def __init__(self, *, execution_id: str, branch: str, left: Sequence[str], where: str) -> None:
+        self.execution_id, self.branch, self.left, self.where = execution_id, branch, tuple(left), where
+        why = f"{', '.join(left[:5])} is open" if left else f"the branch {branch.rstrip('/')} is no whole run"
+        super().__init__(f"{execution_id} cannot continue as new at {where}: {why}")
 
 
 class UnrecordedCancellation(DriveStopped):

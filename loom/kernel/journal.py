@@ -103,7 +103,7 @@ class Journal:
         self._park: _Park | None = None
         self._park_taken: _Park | None = None
         self._lease, self._gone, self.is_held = lease, gone, False
-        self._news: tuple[int, Sequence[RequestKind]] = (0, ())
+        self._leaving: tuple[int, Sequence[RequestKind], Append | None] = (0, (), None)
         self._gates: tuple[Any, str] = (None, "[]")
 
     def commit(
@@ -156,11 +156,13 @@ class Journal:
         """The length of the log up to the last outcome the flow may have acted on; 0 when that is on disk."""
         return self._acted_on if self._acted_on > self.durable else 0
 
-    async def leave(self, type_: str, payload: Any, *, seen: int, kinds: Sequence[RequestKind] = ()) -> bool:
+    async def leave(
+        self, type_: str, payload: Any, *, seen: int, kinds: Sequence[RequestKind] = (), follows: Append | None = None
+    ) -> bool:
         """Append the fact that the drive ends with, and all that is unwritten, in one transaction, unless the lane holds news.
 
-        Requests up to the number *seen* are none, nor are those of other *kinds* where some are given. Returns whether it
-        is written; False: requests wait, and only the unwritten events were written.
+        Requests up to the number *seen* are none, nor are those of other *kinds* where some are given. *follows* begins the
+        next link of the chain. Returns whether it is written; False: requests wait, and only the unwritten events were written.
 
         Raises:
             LoomError: the write failed.
@@ -169,7 +171,7 @@ class Journal:
             raise self.error
         event = self._event(type_, payload, NO_METADATA)
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._park, self._news = (event, evolve(self.state, event), future), (seen, kinds)
+        self._park, self._leaving = (event, evolve(self.state, event), future), (seen, kinds, follows)
         self.writer.enqueue(self, 1, 0)
         self.writer.kick()
         return await future
@@ -197,8 +199,9 @@ class Journal:
             index=self._index(state),
             consumes=consumes,
             lane=Lane(*facts.chain) if facts.chain else None,
-            lane_above=None if self._park_taken is None else self._news[0],
-            lane_kinds=() if self._park_taken is None else self._news[1],
+            lane_above=None if self._park_taken is None else self._leaving[0],
+            lane_kinds=() if self._park_taken is None else self._leaving[1],
+            follows=None if self._park_taken is None else self._leaving[2],
             lease=lease,
             takes_over=takes_over,
             gone=self._gone or "" if takes_over else "",

@@ -72,7 +72,8 @@ class Requests:
         journal = self._drive.journal
         if journal.incarnation is None:
             return ()
-        pending = await self._lane.pending(journal.state.execution_id, journal.incarnation)
+        chain = journal.state.facts.chain or (journal.state.execution_id, journal.incarnation)
+        pending = await self._lane.pending(*chain)
         return [request for request in pending if request.number > self.seen]
 
     async def read(self) -> None:

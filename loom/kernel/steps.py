@@ -18,11 +18,11 @@ from loom.core.derived import fraction, idempotency_key
 from loom.core.failures import StepFailed, TypedFailure, failure_from
 from loom.core.json import JsonObject
 from loom.core.logs import step_log
+from loom.core.middleware import StepTimedOut
 from loom.core.state import UNTRIED
 from loom.core.step import Step, StepContext
 from loom.kernel.calls import Call, Event
 from loom.kernel.dispatching import before_effect
-from loom.kernel.effects import StepTimedOut
 from loom.kernel.flights import Landed, is_interruption
 from loom.values.binding import Binding
 from loom.values.failing import failure_to_raise, step_failure_record

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
-from loom.kernel.effects import EffectRuntime
+from loom.core.middleware import Effects
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
 from loom.spi.event_store import Storage
@@ -31,7 +31,7 @@ class Surroundings:
     """
 
     storage: Storage
-    effects: EffectRuntime = field(default_factory=EffectRuntime)
+    effects: Effects
     clock: Clock = field(default_factory=SystemClock)
     entropy: Entropy = field(default_factory=SystemEntropy)
     resources: Callable[[], Awaitable[Mapping[str, Any]]] | None = None

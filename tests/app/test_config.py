@@ -10,8 +10,8 @@ import pytest
 import loom
 from loom.app.registry import DuplicateId, Registry
 from loom.core.errors import InvalidDeclaration
+from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.effects import EffectRuntime
 
 
 @loom.step

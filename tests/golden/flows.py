@@ -486,3 +486,15 @@ async def letters(ctx: loom.Context) -> list[Any]:
         return saw("news", await ctx.receive("news"))
 
     return [order.id, *await ctx.parallel(reads, reads)]
+
+
+# chains
+
+
+@loom.flow
+async def rolls(ctx: loom.Context, n: int = 0) -> int:
+    """Go on in a fresh log."""
+    if n == 0:
+        saw("done", await ctx.run(work, "lap"))
+        await ctx.continue_as_new(n + 1)
+    return n

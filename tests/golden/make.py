@@ -241,12 +241,16 @@ async def letters(life: Life) -> None:
     await life.release("news", principal="ada")
 
 
+async def rolls(life: Life) -> None:
+    await life.start("rolls")
+
+
 STORIES: Final[dict[str, Callable[[Life], Awaitable[None]]]] = {
     story.__name__: story
     for story in (
         *(hello, loops, crossing, failures, branches, gates, waiting),
         *(doubts, records, retried, fails, mistaken, moved, strayed),
-        *(letters,),
+        *(letters, rolls),
     )
 }
 """What happened to each run. A story whose log is in the tree is not edited; a new log is a new story."""

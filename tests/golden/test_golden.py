@@ -13,8 +13,8 @@ import pytest
 
 from loom.core.middleware import EffectContext, Next
 from loom.core.state import empty_state
+from loom.driving.effects import EffectRuntime
 from loom.kernel.codec import decode_events, encode_event
-from loom.kernel.effects import EffectRuntime
 from loom.kernel.errors import LogNewerThanCode
 from loom.kernel.fold import EVENTS, USER_PREFIX, fold
 from loom.lenses.execution import execution_view
@@ -42,7 +42,6 @@ TO_BE_TOLD = {
     "EXECUTION_CANCEL_REQUESTED",
     "EXECUTION_GRACE_ENDED",
     "EXECUTION_CANCELLED",
-    "EXECUTION_CONTINUED",
     "SCOPE_CLOSED",
     "SCOPE_TIMED_OUT",
 }

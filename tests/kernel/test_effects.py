@@ -12,7 +12,7 @@ import pytest
 
 import loom
 from loom.core.middleware import EffectContext
-from loom.kernel.effects import EffectRuntime
+from loom.driving.effects import EffectRuntime
 from tests.kernel.running import RUN, kinds, runtime
 
 who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")

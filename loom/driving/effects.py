@@ -14,13 +14,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from loom.core.middleware import EffectContext, Middleware, Next
+from loom.core.middleware import EffectContext, Middleware, Next, StepTimedOut
 from loom.core.step import Step, StepContext
 from loom.spi.threads import DaemonThreads
-
-
-class StepTimedOut(TimeoutError):
-    """An attempt ran longer than the step's timeout."""
 
 
 class EffectRuntime:

@@ -1,0 +1,108 @@
+"""Chains: how a run that continues as new goes on, and which of its links is meant (kernel rule 11.2).
+
+The links of a chain share a lane, and so an inbox: that of the first. Towards everybody else the chain is one run, which any
+link's id names. What is asked of it is asked of its last link.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from loom.core import facts as f
+from loom.core.envelope import NO_METADATA
+from loom.core.errors import InvalidId
+from loom.core.flow import Flow
+from loom.core.ids import ID_LENGTH_MAX, ExecutionId
+from loom.core.missing import MISSING
+from loom.core.state import empty_state
+from loom.kernel.fold import RULES
+from loom.kernel.journal import Journal
+from loom.spi.event_store import Append, ExecutionQuery, ExecutionRow, Lane, Storage
+
+if TYPE_CHECKING:
+    from loom.driving.driver import Driver
+
+_LINK: Final = re.compile(r"~[0-9]+\Z")
+
+
+class _Aside:
+    """A writer that writes nothing: what its journal has ready is written as a part of something else."""
+
+    is_full = False
+
+    def enqueue(self, journal: Journal, events: int, size: int) -> None:
+        """Leave it to be taken."""
+
+    def kick(self) -> None:
+        """Leave it to be taken."""
+
+    async def room(self) -> None:
+        """Return at once."""
+
+
+def chosen_id(id: ExecutionId) -> ExecutionId:
+    """Return *id* as one that a caller may choose.
+
+    Raises:
+        InvalidId: it reads like that of a later link.
+    """
+    if is_later_link(id):
+        raise InvalidId(kind="execution", text=id)
+    return id
+
+
+def successor(driver: Driver, flow: Flow[Any, Any], closing: Journal, input: Any) -> Append:
+    """Return the first item of the link that follows the one that *closing* is of; *input* is encoded, `MISSING` for none.
+
+    Raises:
+        InvalidId: the id of the first link leaves no room for the number of another.
+    """
+    before = closing.state.facts
+    assert closing.incarnation is not None
+    first, life = before.chain or (closing.state.execution_id, closing.incarnation)
+    link = before.link + 1
+    run_id = ExecutionId(f"{first}~{link}")
+    if len(run_id) > ID_LENGTH_MAX:
+        raise InvalidId(kind="execution", text=run_id)
+    fact = f.ExecutionStarted(
+        flow=flow.id,
+        version=flow.version,
+        fingerprint=driver.fingerprint_of(flow),
+        seed=driver.token(16),
+        rules=dict(RULES),
+        input=None if input is MISSING else input,
+        defaulted=True if input is MISSING and flow.takes_input else None,
+        attributes=dict(before.attributes) or None,
+        chain=[first, life],
+        link=link,
+        parent=dict(before.parent) if before.parent else None,
+        due_at=before.due_at,
+    )
+    journal = driver.journal(empty_state(run_id), None, drives=True, writer=_Aside())
+    journal.commit("EXECUTION_STARTED", fact, {"principal": before.principal} if before.principal else NO_METADATA)
+    return journal.take()
+
+
+async def last_link(storage: Storage, row: ExecutionRow) -> ExecutionRow:
+    """Return the row of the last link of the chain that *row* is of."""
+    if row.index.status != "continued":
+        return row
+    [last] = await storage.find(ExecutionQuery(chain=row.index.chain, tips=True, limit=1))
+    return last
+
+
+async def lane_of(storage: Storage, row: ExecutionRow) -> Lane | None:
+    """Return the lane of the chain that *row* is of, None when its first link is gone."""
+    first = row if row.index.link == 1 else await storage.row(ExecutionId(row.index.chain))
+    return None if first is None else Lane(first.execution_id, first.incarnation)
+
+
+def is_later_link(run_id: str) -> bool:
+    """Whether *run_id* is that of a link after the first; no caller can choose such an id."""
+    return _LINK.search(run_id) is not None
+
+
+def once(run_id: str, key: str) -> str:
+    """Return *key*, of what may happen once in the link *run_id*, as a key in the lane that its chain shares."""
+    return f"{run_id.rpartition('~')[2]}:{key}" if key and is_later_link(run_id) else key
