@@ -154,11 +154,21 @@ class Starting:
         elif not drives:
             journal.commit("EXECUTION_SUSPENDED", f.ExecutionSuspended(wake_at=journal.state.at))
         if durably:
-            try:
-                await journal.barrier()
-            except SequenceConflict as conflict:
-                raise ExecutionAlreadyExists(execution_id=run_id) from conflict
+            await self._durable(journal)
         return Begun(journal, waiting)
+
+    async def _durable(self, journal: Journal) -> None:
+        """Have a start on disk. Whoever finds it there is to find it held already: it is driven next."""
+        run_id = journal.state.execution_id
+        hold = self._driver.tenure.hold(run_id) if journal.state.status == "running" else None
+        try:
+            await journal.barrier()
+        except BaseException as error:
+            if hold is not None:
+                self._driver.tenure.drop(hold)
+            if isinstance(error, SequenceConflict):
+                raise ExecutionAlreadyExists(execution_id=run_id) from error
+            raise
 
     async def bear(
         self, birth: Birth, *, principal: str | None, linger_s: float, started: Callable[[], None]

@@ -359,3 +359,17 @@ async def test_an_id_of_our_making_is_told_once_the_start_is_on_disk() -> None:
     assert told == [outcome.execution_id]
     assert lengths == [1]
     assert outcome.execution_id.startswith("waits-")
+
+
+@pytest.mark.parametrize("verb", ["cancel", "resume"])
+async def test_a_verb_of_the_same_process_finds_a_run_that_has_just_been_started_driven(verb: str) -> None:
+    over = runtime(waits)
+    starting = asyncio.create_task(over.start(waits, "a", id=RUN))
+    while await over.storage.head(ExecutionId(RUN)) is None:
+        await asyncio.sleep(0)
+
+    told = await (over.cancel(RUN) if verb == "cancel" else over.resume(RUN))
+    outcome = await starting
+
+    assert told.status in {"accepted", "cancelled", "suspended"}
+    assert outcome.status == ("cancelled" if verb == "cancel" else "suspended")
