@@ -102,6 +102,17 @@ class Claims:
         else:
             await self._driver.tenure.leave(hold.run_id, seen=0)
 
+    @property
+    def driven(self) -> Sequence[ExecutionId]:
+        """The runs that this process drives just now, whoever had it do so."""
+        return [*self._driver.drives]
+
+    async def settled(self) -> None:
+        """Return once this process drives nothing: each run that it drove has ended, or waits."""
+        while self._driver.drives or self._driver.family.beside:
+            await self._driver.family.settled()
+            await asyncio.sleep(0)
+
     async def agree_on_time(self) -> None:
         """Set the clock by that of the store again; see `Driver.agree_on_time`."""
         await self._driver.agree_on_time()

@@ -170,7 +170,7 @@ class Driver:
         """
         loop = asyncio.get_running_loop()
         if self._writer is None or self._writer[0] is not loop:
-            self._writer = (loop, GroupWriter(self.around.storage))
+            self._writer = (loop, GroupWriter(self.around.storage, idle_s=self.around.idle_s))
         return Journal(
             state,
             writer=writer or self._writer[1],
@@ -345,7 +345,7 @@ class Driver:
             successor=partial(successor, self, flow),
             principal=manner.principal,
             is_start=manner.is_start,
-            linger_ms=manner.linger_ms,
+            linger_ms=min(manner.linger_ms, self.around.linger_max_ms),
             before_going_on=_then_leave(manner.offer) if manner.asks_only else partial(self._at_frontier, manner),
             may_dispatch=hold.may_dispatch,
             before_cancelled=self._before_cancelled,

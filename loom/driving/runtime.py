@@ -80,6 +80,8 @@ class RuntimeOptions(TypedDict, total=False):
     lease_s: float
     nesting_max: int
     host: Host
+    linger_max_ms: int
+    idle_s: float
     on_event: Callable[[Event], None] | None
     on_durable_event: Callable[[Event], None] | None
     on_stream: Callable[[str, str, Any], None] | None
@@ -108,6 +110,11 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
         self._stopping = Stopping(self._driver, self._loaded)
         self._going = Going(self._driver, self.flow)
         self.claims = Claims(self._driver, self.flow)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What it is made of, apart from its flows."""
+        return self._surroundings
 
     @property
     def grace_s(self) -> float:

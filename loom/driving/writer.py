@@ -8,6 +8,7 @@ from typing import Final
 
 from loom.core.errors import LoomError
 from loom.kernel.journal import Journal, resolve
+from loom.kernel.surroundings import IDLE_S
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult, EventStore
 
@@ -16,15 +17,16 @@ QUEUE_BYTES_MAX: Final = 16 << 20
 TRIES_MAX: Final = 3
 BATCH_EVENTS: Final = 512
 """So many events are written though nobody waits for them yet."""
-IDLE_S: Final = 0.002
-"""So long the writer lets events gather that nobody waits for."""
 
 
 class GroupWriter:
-    """Group commit: one task that drains every journal with something to write into one append."""
+    """Group commit: one task that drains every journal with something to write into one append.
 
-    def __init__(self, store: EventStore) -> None:
-        self._store = store
+    Events that nobody waits for may gather for *idle_s* seconds.
+    """
+
+    def __init__(self, store: EventStore, *, idle_s: float = IDLE_S) -> None:
+        self._store, self._idle_s = store, idle_s
         self._ready: dict[Journal, None] = {}
         self._task: asyncio.Task[None] | None = None
         self._events = self._bytes = 0
@@ -37,7 +39,7 @@ class GroupWriter:
         self._bytes += size
         self._ready[journal] = None
         if (self._task is None or self._task.done()) and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.kick)
+            self._timer = asyncio.get_running_loop().call_later(self._idle_s, self.kick)
         if self._events >= BATCH_EVENTS:
             self.kick()
 

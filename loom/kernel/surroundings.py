@@ -17,6 +17,8 @@ Event = EventEnvelope[Any]
 GRACE_S: Final = 10.0
 LEASE_S: Final = 15.0
 NESTING_MAX: Final = 32
+IDLE_S: Final = 0.002
+LINGER_MAX_MS: Final = 10**13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,8 @@ class Surroundings:
     *resources* opens what steps need; *write_behind* keeps only the barriers of kernel rule 3.1; *grace_s* is how long an
     interrupted drive waits for what is in flight; *authorizer* is asked before a verb changes a run. *on_event* is told of an event
     when it is committed, *on_durable_event* once it is on disk; both in order, and what they raise is logged and stops
-    nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone.
+    nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone. No drive waits in place
+    for what is due in more than *linger_max_ms*, whatever a verb says. Events that nobody waits for may gather for *idle_s*.
     *nesting_max* is how many ancestors a run may have.
     """
 
@@ -41,6 +44,8 @@ class Surroundings:
     lease_s: float = LEASE_S
     nesting_max: int = NESTING_MAX
     host: Host = field(default_factory=SystemHost)
+    linger_max_ms: int = LINGER_MAX_MS
+    idle_s: float = IDLE_S
     on_event: Callable[[Event], None] | None = None
     on_durable_event: Callable[[Event], None] | None = None
     on_stream: Callable[[str, str, Any], None] | None = None

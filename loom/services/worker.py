@@ -127,6 +127,11 @@ class Worker:
         self._clock_at_s = 0.0
         self._wake = asyncio.Event()
 
+    @property
+    def next_tick_at(self) -> int | None:
+        """When schedules tick next, ms since the epoch; None: never."""
+        return None if self._next_tick_at == NEVER else self._next_tick_at
+
     def stop(self) -> None:
         """Take up nothing more; `run` returns when what is driven has ended. Interrupt the drives to have that soon."""
         self._is_stopping = True

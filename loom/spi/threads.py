@@ -52,22 +52,24 @@ class DaemonThreads:
                 result, error = None, raised
             with self._lock:
                 self._idle += 1
-            _settle(future, result, error)
+            _settle_soon(future, result, error)
             del context, fn, future, result, error
 
 
-def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    def settle() -> None:
-        if future.done():
-            return
-        if issubclass(type(error), StopIteration):  # a future refuses it
-            future.set_exception(RuntimeError("the step raised StopIteration"))
-        elif error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
+def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    """Let *future* have what a function returned, or the *error* that it raised, unless it is done."""
+    if future.done():
+        return
+    if issubclass(type(error), StopIteration):  # a future refuses it
+        future.set_exception(RuntimeError("the step raised StopIteration"))
+    elif error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
 
+
+def _settle_soon(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     try:
-        future.get_loop().call_soon_threadsafe(settle)
+        future.get_loop().call_soon_threadsafe(settle, future, result, error)
     except RuntimeError:
         return  # the loop is closed: nobody waits any more
