@@ -59,6 +59,9 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int) -> None:
     retried = f", retried {view.generation}x" if view.generation else ""
     started = f"{view.flow}, started {date_time(view.started_at)} ({_ago(view.started_at, now_ms)}){by}"
     screen.line(Styled(f"{started}{took}{drives}{retried}", "dim"))
+    if view.link > 1 or view.next is not None:
+        goes_on = f", goes on as {view.next}" if view.next is not None else ""
+        screen.line(Styled(f"log {view.link} of {view.first}, which continues as new{goes_on}", "dim"))
     if view.parent is not None:
         screen.line(Styled(f"child of {view.parent}, started by {view.step}", "dim"))
     if view.sequence < view.last:

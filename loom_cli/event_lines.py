@@ -120,6 +120,7 @@ def _differing(differences: Sequence[Mapping[str, Any]]) -> str:
 _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "EXECUTION_SUSPENDED": lambda payload: f"waits for {payload.why}" if payload.why else "",
     "EXECUTION_RESUMED": lambda payload: "after it was cut off" if payload.cut_off else "",
+    "EXECUTION_CONTINUED": lambda payload: f"goes on as {payload.next}",
     "EXECUTION_RETRIED": lambda payload: f"generation {payload.generation}",
     "EXECUTION_MIGRATED": lambda payload: "to other code" + _differing(payload.differences),
     "STEP_ATTEMPTED": lambda payload: f"attempt {payload.attempt}",

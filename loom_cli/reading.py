@@ -21,13 +21,15 @@ CHILDREN_MAX: Final = 1000
 
 
 async def whole_log(storage: Storage, text: str) -> list[Event]:
-    """Return the events of the execution that *text* means.
+    """Return the events of the execution that *text* means: of a chain, unless *text* names a later link, the last log.
 
     Raises:
         AmbiguousExecution, ExecutionNotFound: *text* means none, or several.
         LogCorrupt: a record cannot be read.
     """
     run_id = await meant_id(storage, text)
+    if not chains.is_later_link(run_id) and (row := await storage.row(run_id)) is not None:
+        run_id = (await chains.last_link(storage, row)).execution_id
     events = await read_log(storage, run_id)
     if not events:  # deleted since we found it
         raise ExecutionNotFound(execution_id=text, store=storage.url)

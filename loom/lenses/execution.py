@@ -96,7 +96,8 @@ class ChildView(NamedTuple):
 class ExecutionView:
     """Where an execution stands after event number *sequence* of *last*. Values are as they stand on the log.
 
-    *parent* is the id of the run that started it, *step* the step of that one; *children* are those it has started itself.
+    A run that continues as new is a chain of logs: *first* is the id of the first, *link* the number of this one, from 1, and
+    *next* the log that follows it, None for the last. *parent* is the id of the run that started it, *step* the step of that one; *children* are those it has started itself.
 
     *calls* are its syscalls in the order asked, each scope followed by what stands in it; *gates* what waits for a
     person, *receives* what waits for a message, *held* the topics that are held back, *outcomes* what was learned of
@@ -123,6 +124,9 @@ class ExecutionView:
     failure: Mapping[str, Any] | None
     cause: str | None
     difference: Mapping[str, Any] | None
+    first: str
+    link: int
+    next: str | None
     parent: str | None
     step: str | None
     children: tuple[ChildView, ...]
@@ -170,6 +174,9 @@ def execution_view(
         failure=facts.failure,
         cause=starts.get(facts.cause) if facts.cause is not None else None,
         difference=facts.difference,
+        first=facts.chain[0] if facts.chain else state.execution_id,
+        link=facts.link,
+        next=facts.next,
         parent=(facts.parent or {}).get("execution_id"),
         step=(facts.parent or {}).get("step"),
         children=tuple(ChildView(row.index.chain, row.index.flow, row.index.status) for row in reversed(children)),

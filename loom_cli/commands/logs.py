@@ -11,7 +11,9 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from loom.core.envelope import EventEnvelope
+from loom.core.facts import ExecutionContinued
 from loom.core.ids import ExecutionId
+from loom.driving.chains import is_later_link
 from loom.kernel.codec import decode_events
 from loom.kernel.fold import EVENTS
 from loom.lenses.folding import event_json, legible, states
@@ -57,7 +59,7 @@ def logs(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
-    """Print the events of an execution, or follow them.
+    """Print the events of an execution, or follow them; of one that has continued as new all its logs, in order.
 
     Only what is on disk is printed, in the order of the log. --json prints one object a line.
 
@@ -88,16 +90,28 @@ class _Listing:
         run_id = await meant_id(self._storage, text)
         if not follow:
             await self._note_an_end_before(run_id, start)
+        while (after := await self._one_log(run_id, start, globs, follow=follow)) and not is_later_link(text):
+            run_id, start = after, 0
+            self._names, self._day = {}, ""
+            if not self._as_json:
+                self._screen.line(Styled(f"{run_id}", "bold"))
+
+    async def _one_log(self, run_id: ExecutionId, start: int, globs: list[str], *, follow: bool) -> ExecutionId | None:
+        """Print one log, and return the id of the link that follows it in its chain, if one does."""
+        after: ExecutionId | None = None
         records = self._followed(run_id) if follow else self._stored(run_id, start)
         async with aclosing(records):
             async for record in records:
                 [event] = decode_events(run_id, [record])
+                if isinstance(event.payload, ExecutionContinued):
+                    after = ExecutionId(event.payload.next)
                 if hasattr(event.payload, "id"):
                     self._names[event.sequence] = event.payload.id
                 if event.sequence >= start and matches(event.type, globs) and await self._is_asked_for(event):
                     await self._print(event)
                     if follow:
                         self._screen.flush()
+        return after
 
     async def _note_an_end_before(self, run_id: ExecutionId, start: int) -> None:
         head = await self._storage.head(run_id)

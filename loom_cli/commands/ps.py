@@ -57,10 +57,13 @@ def ps(
     before: Annotated[
         str | None, typer.Option("--before", metavar="CURSOR", help="Go on after the last row of an earlier list.")
     ] = None,
+    links: Annotated[
+        bool, typer.Option("--links", help="Also the logs of a run that has continued as new, not its last one only.")
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
-    """List executions, the newest first.
+    """List executions, the newest first. One that has continued as new is listed by its last log.
 
     Example: loom ps --status suspended --limit 20
 
@@ -71,7 +74,12 @@ def ps(
     cli = Cli.of(ctx)
     storage = cli.reader(store)
     query = ExecutionQuery(
-        statuses=_known(status or []), flows=flow or (), with_gates=gates, limit=limit, before=_cursor(before)
+        statuses=_known(status or []),
+        flows=flow or (),
+        with_gates=gates,
+        tips=not links,
+        limit=limit,
+        before=_cursor(before),
     )
     rows, lines = cli.run(_found(storage, query, parent))
     for row in rows:
@@ -82,7 +90,9 @@ def ps(
     elif rows:
         cli.screen.table(_COLUMNS, [_cells(row, lines.get(row.execution_id), cli.now_ms()) for row in rows])
     else:
-        cli.screen.note(f"no executions {'like that ' if query != ExecutionQuery(limit=limit) else ''}in {storage.url}")
+        cli.screen.note(
+            f"no executions {'like that ' if query != ExecutionQuery(limit=limit, tips=query.tips) else ''}in {storage.url}"
+        )
         _note_near(cli, storage, flow or [])
     if len(rows) == limit:
         cli.screen.note(
