@@ -214,4 +214,16 @@ async def family(ctx: loom.Context) -> list[Any]:
     return [str(each) if isinstance(each, loom.ChildFailed) else each for each in found]
 
 
+@loom.step(idempotent=False)
+async def lap(n: int) -> int:
+    return n
+
+
+@loom.flow
+async def laps(ctx: loom.Context, n: int = 1) -> int:
+    """Go on in a fresh log after each lap."""
+    await ctx.run(lap.named(f"lap-{n}"), n)
+    return n if n == 3 else await ctx.continue_as_new(n + 1)
+
+
 ANSWERS: Final = {"parallel/north/guests": 2, "parallel/southern/guests": 3}
