@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -223,8 +224,23 @@ class Driver:
         journal = self.journal(state, incarnation, drives=True, left=left)
         fact = f.ExecutionTakenOver(token=state.facts.drives + 1, driver=left.driver, found=left.found)
         journal.commit("EXECUTION_TAKEN_OVER", fact, {"principal": principal} if principal else NO_METADATA)
-        await journal.barrier()
+        await self.taken(journal)
         return journal
+
+    async def taken(self, journal: Journal) -> None:
+        """Return once the write is on disk with which a run is taken; who is cancelled meanwhile lets go of the run.
+
+        Raises:
+            LoomError: the write failed.
+        """
+        try:
+            await journal.barrier()
+        except asyncio.CancelledError:
+            with suppress(LoomError):
+                await journal.barrier()
+            if journal.is_held:
+                await self.tenure.release(journal.state.execution_id)
+            raise
 
     def take_up(
         self,

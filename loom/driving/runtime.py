@@ -172,17 +172,22 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
         found, resources = self.flow(flow), await self._driver.open()
         fact = self.starting.fact(found, input, options.get("attributes"))
         fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
-        started = options.get("started")
-        begun = await self.starting.begin(
-            found, fact, id, principal=wished.principal, drives=True, durably=started is not None
-        )
-        if isinstance(begun, Outcome):
-            return begun
-        if started is not None:
-            started(begun.journal.state.execution_id)
+        started, chosen = options.get("started"), self.starting.id_of(found, fact, id)
+        run_id = chosen or self.starting.made_up_id(found.id)
+        kept = {"is_chosen": chosen is not None, "durably": started is not None}
+        driving: Awaitable[Outcome[Any]] | None = None
+        async with self._driver.place(run_id):
+            begun = await self.starting.begin(found, fact, run_id, principal=wished.principal, drives=True, **kept)
+            if isinstance(begun, Outcome):
+                return begun
+            if started is not None:
+                started(run_id)
+            if begun.waiting is None:
+                driving = self._driver.take_up(begun.journal, found, wished, resources)
         if begun.waiting is not None:
             return await self._in_line(found, begun.journal.state, begun.waiting, wished)
-        return await self._driver.take_up(begun.journal, found, wished, resources)
+        assert driving is not None
+        return await driving
 
     async def enqueue(
         self,
@@ -202,7 +207,11 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
         fact = self.starting.fact(found, input, options.get("attributes"))
         fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
         principal = manner(options.get("principal"), LINGER_S).principal
-        begun = await self.starting.begin(found, fact, id, principal=principal, drives=False, durably=True)
+        chosen = self.starting.id_of(found, fact, id)
+        run_id, is_chosen = chosen or self.starting.made_up_id(found.id), chosen is not None
+        begun = await self.starting.begin(
+            found, fact, run_id, is_chosen=is_chosen, principal=principal, drives=False, durably=True
+        )
         if isinstance(begun, Outcome):
             return begun
         state = begun.journal.state
@@ -293,7 +302,7 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
             journal.commit("EXECUTION_RETRIED", fact, _by(principal))
             if waiting is not None:
                 journal.commit("EXECUTION_SUSPENDED", waiting.fact)
-            await journal.barrier()
+            await self._driver.taken(journal)
             driving = self._driver.take_up(journal, flow, wished, resources) if waiting is None else None
         if waiting is not None:
             return await self._in_line(flow, journal.state, waiting, wished)

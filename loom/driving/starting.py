@@ -108,8 +108,9 @@ class Starting:
         self,
         flow: Flow[Any, Any],
         fact: f.ExecutionStarted,
-        id: str | None,
+        run_id: ExecutionId,
         *,
+        is_chosen: bool,
         principal: str | None,
         drives: bool,
         durably: bool,
@@ -119,17 +120,16 @@ class Starting:
         Return where an earlier run stands instead, with nothing written, if it was started for the same thing.
 
         Raises:
-            InvalidId, InvalidPayload, InvalidDeclaration: nothing was written.
             ExecutionAlreadyExists: the id is taken; known only if the start is *durably* there on return.
         """
-        chosen = self.id_of(flow, fact, id)
-        run_id = chosen or self.made_up_id(flow.id)
+        durably = durably or is_chosen
         if flow.starts is None:
-            return await self._begun(run_id, fact, principal, drives=drives, durably=durably or chosen is not None)
+            return await self._begun(run_id, fact, principal, drives=drives, durably=durably)
+        chosen = run_id if is_chosen else None
         if before := await self._begun_before(flow, chosen):
             return before
         waiting = await self._driver.admissions.join(flow, run_id, fact, begins=drives)
-        durably = durably or chosen is not None or waiting is not None
+        durably = durably or waiting is not None
         try:
             return await self._begun(run_id, fact, principal, waiting=waiting, drives=drives, durably=durably)
         except ExecutionAlreadyExists:
@@ -162,7 +162,7 @@ class Starting:
         run_id = journal.state.execution_id
         hold = self._driver.tenure.hold(run_id) if journal.state.status == "running" else None
         try:
-            await journal.barrier()
+            await self._driver.taken(journal)
         except BaseException as error:
             if hold is not None:
                 self._driver.tenure.drop(hold)

@@ -14,6 +14,7 @@ from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import DriveInterrupted, Fenced
 from loom.spi.clock import VirtualClock
 from loom.spi.errors import StoreUnavailable
+from loom.spi.event_store import Append, AppendResult
 from loom.spi.host import VirtualHost
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import RUN, AppendsAreCounted, kinds, payloads, runtime
@@ -296,3 +297,51 @@ async def test_of_two_runtimes_that_resume_at_once_one_drives_and_the_other_is_t
 
     assert sorted(each.status for each in outcomes) == ["accepted"] * 4 + ["completed"]
     assert ran == [1]
+
+
+class SlowToAppend(MemoryStorage):
+    """A store whose appends wait until they may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.may = asyncio.Event(), asyncio.Event()
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
+        results = await super().append(batch)
+        self.reached.set()
+        await self.may.wait()
+        return results
+
+
+async def test_a_start_that_is_cancelled_while_it_is_written_lets_go_of_the_run(held: Held) -> None:
+    storage = SlowToAppend()
+    starting = asyncio.create_task(runtime(held.flow, storage=storage).start(held.flow, id=RUN))
+    await storage.reached.wait()
+    starting.cancel()
+    await asyncio.sleep(0)
+    storage.may.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+    row = await storage.row(ExecutionId(RUN))
+    assert row is not None
+    assert (row.index.status, row.released) == ("running", True)
+    held.go.set()
+    assert (await runtime(held.flow, storage=storage).resume(RUN)).status == "completed"
+
+
+async def test_a_verb_that_comes_while_a_start_is_written_waits_for_its_drive(held: Held) -> None:
+    storage = SlowToAppend()
+    over = runtime(held.flow, storage=storage)
+    starting = asyncio.create_task(over.start(held.flow, id=RUN))
+    await storage.reached.wait()
+    resuming = asyncio.create_task(over.resume(RUN))
+    await asyncio.sleep(0)
+    storage.may.set()
+    await held.begun.wait()
+    held.go.set()
+
+    assert (await resuming).status == "accepted"
+    assert (await starting).value == 1
+    assert "TAKEN_OVER" not in await kinds(over)
