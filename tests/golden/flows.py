@@ -498,3 +498,21 @@ async def rolls(ctx: loom.Context, n: int = 0) -> int:
         saw("done", await ctx.run(work, "lap"))
         await ctx.continue_as_new(n + 1)
     return n
+
+
+# taken over: drivers are lost, or let go, in the middle
+
+
+@loom.step
+async def fetch(page: int) -> list[int]:
+    act("fetch")
+    return [page]
+
+
+@loom.flow
+async def taken_over(ctx: loom.Context) -> list[Any]:
+    """Fetch two pages, pay for them, and rest."""
+    pages = [saw("page", await ctx.run(fetch, page)) for page in range(2)]
+    receipt = saw("receipt", await ctx.run(charge, Decimal(len(pages))))
+    await ctx.sleep(timedelta(minutes=1))
+    return [*pages, receipt, saw("now", ctx.now())]

@@ -24,7 +24,8 @@ from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import ReplayDivergence
 from loom.lenses.folding import state_digest, states
 from loom.spi.clock import SeededEntropy, VirtualClock
-from loom.spi.event_store import Append, EventRecord, IndexRow
+from loom.spi.event_store import Append, EventRecord, IndexRow, LeaseChange
+from loom.spi.host import VirtualHost
 from loom.spi.memory import MemoryStorage
 from tests.golden.logs import HERE, VERSION, Golden, write
 
@@ -101,18 +102,25 @@ class Life:
             if outcome.wake_at is None:
                 return outcome
 
-    async def lose(self, step: str) -> None:
-        """Forget what came after the start of *step*, as when the process is killed while it runs."""
+    async def lose(self, step: str, *, driver: str = "", released: bool = False) -> None:
+        """Forget what came after the start of *step*, as when the process is killed while it runs.
+
+        A *driver* that is named held the run then, and is gone; unless it *released* it before.
+        """
         log = await self.log()
         asked = f'"id":"{step}"'.encode()
         [start] = [record.sequence for record in log if asked in record.payload]
-        await self.hold(log[: start + 1])
+        await self.hold(log[: start + 1], driver=driver)
+        if released:
+            await self.storage.release(driver, [self.run])
 
-    async def hold(self, log: list[EventRecord]) -> None:
-        """Have the store hold just *log*."""
+    async def hold(self, log: list[EventRecord], *, driver: str = "") -> None:
+        """Have the store hold just *log*, and *driver* the run."""
         self.storage = MemoryStorage()
         index = replace(INDEX, chain=self.run)
         item = Append(execution_id=self.run, incarnation=None, expected=0, append_id="golden", events=log, index=index)
+        if driver:
+            item = replace(item, lease=LeaseChange(driver, 60_000))
         await self.storage.append([item])
 
     async def insert(self, key: str, body: bytes) -> None:
@@ -127,7 +135,9 @@ class Life:
 
     def _runtime(self) -> WorkflowRuntime:
         flow, convert = self._flow, self.flows.convert
-        wired: Mapping[str, Any] = {"clock": self.clock, "entropy": self.entropy, **self._options}
+        host = VirtualHost("here")
+        host.gone.add("there/1")
+        wired: Mapping[str, Any] = {"clock": self.clock, "entropy": self.entropy, "host": host, **self._options}
         return WorkflowRuntime(self.storage, flows={flow.id: flow}, tools={convert.id: convert}, **wired)
 
     async def _verb(self, flow: str | None, verb: Callable[[WorkflowRuntime], Awaitable[T]]) -> T:
@@ -245,12 +255,24 @@ async def rolls(life: Life) -> None:
     await life.start("rolls")
 
 
+async def taken_over(life: Life) -> None:
+    await life.start("taken_over")
+    await life.lose("fetch#1", driver="there/1")
+    await life.resume(principal="ada")
+    await life.lose("fetch#1", driver="there/1", released=True)
+    await life.resume()
+    await life.lose("charge", driver="there/1")
+    await life.resume()
+    await life.resolve("charge", "done", value="by hand")
+    await life.wake()
+
+
 STORIES: Final[dict[str, Callable[[Life], Awaitable[None]]]] = {
     story.__name__: story
     for story in (
         *(hello, loops, crossing, failures, branches, gates, waiting),
         *(doubts, records, retried, fails, mistaken, moved, strayed),
-        *(letters, rolls),
+        *(letters, rolls, taken_over),
     )
 }
 """What happened to each run. A story whose log is in the tree is not edited; a new log is a new story."""

@@ -36,7 +36,6 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 TO_BE_TOLD = {
-    "EXECUTION_TAKEN_OVER",
     "EXECUTION_PAUSED",
     "EXECUTION_UNPAUSED",
     "EXECUTION_CANCEL_REQUESTED",
