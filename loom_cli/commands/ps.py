@@ -82,9 +82,7 @@ def ps(
         before=_cursor(before),
     )
     rows, lines = cli.run(_found(storage, query, parent))
-    for row in rows:
-        if _gates(row) is None:
-            cli.screen.note(f"the index row of {row.execution_id} is damaged: `loom show` reads its log instead")
+    _note_damaged(cli, rows)
     if as_json:
         cli.screen.json([row_json(row, lines.get(row.execution_id)) for row in rows])
     elif rows:
@@ -113,6 +111,12 @@ async def _found(
         return rows, {}
     lines = await storage.admissions(waiting)
     return rows, {run: admission for run, admission in lines.items() if admission.stage != "begun"}
+
+
+def _note_damaged(cli: Cli, rows: Sequence[ExecutionRow]) -> None:
+    for row in rows:
+        if _gates(row) is None:
+            cli.screen.note(f"the index row of {row.execution_id} is damaged: `loom show` reads its log instead")
 
 
 def _note_near(cli: Cli, storage: Storage, flows: Sequence[str]) -> None:
