@@ -450,22 +450,6 @@ class Driver:
         for told in self.on_called:
             told()
 
-    async def offer(self, incarnation: Incarnation, ask: Ask, drive: Drive) -> None:
-        """Validate a request against what the body waits for, and insert it durably.
-
-        Raises:
-            InvalidPayload: nothing was inserted.
-            AlreadyAnswered: somebody was first.
-        """
-        run_id = drive.state.execution_id
-        call = drive.delivery.calls.get(ask.body["start"])
-        if call is None or call.outcome is not None:
-            raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
-        drive.requests.fact_of(ask.kind, ask.body)
-        taken = await self.insert(run_id, incarnation, ask)
-        if not isinstance(taken, int):
-            raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
-
     def outcome(self, state: ExecutionState, flow: Flow[Any, Any] | None) -> Outcome[Any]:
         """Return the outcome that *state* is, with the result decoded where the flow is known."""
         value = state.facts.result
@@ -483,3 +467,20 @@ def _then_leave(offer: Offer | None) -> Offer:
         raise Offered(execution_id=drive.state.execution_id)
 
     return offered
+
+
+async def make_offer(driver: Driver, incarnation: Incarnation, ask: Ask, drive: Drive) -> None:
+    """Validate a request against what the body waits for, and insert it durably.
+
+    Raises:
+        InvalidPayload: nothing was inserted.
+        AlreadyAnswered: somebody was first.
+    """
+    run_id = drive.state.execution_id
+    call = drive.delivery.calls.get(ask.body["start"])
+    if call is None or call.outcome is not None:
+        raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
+    drive.requests.fact_of(ask.kind, ask.body)
+    taken = await driver.insert(run_id, incarnation, ask)
+    if not isinstance(taken, int):
+        raise AlreadyAnswered(execution_id=run_id, gate=ask.what)

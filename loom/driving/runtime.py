@@ -30,7 +30,7 @@ from loom.driving.admission import Waiting
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
 from loom.driving.claims import Claims
-from loom.driving.driver import LINGER_S, Ask, Driver, Manner, manner
+from loom.driving.driver import LINGER_S, Ask, Driver, Manner, make_offer, manner
 from loom.driving.effects import EffectRuntime
 from loom.driving.family import FamilyVerbs
 from loom.driving.going import Going
@@ -251,7 +251,7 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
             meant = gate_meant(state, gate, shown=shown)
             body = {"start": meant.start, "answer": values.plain(answer), "principal": principal}
             ask = Ask("answer", f"gate:{meant.start}", body, meant.gate)
-            return manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
+            return manner(principal, linger_s, partial(make_offer, self._driver, incarnation, ask))
 
         return await self._going.on(execution_id, manner_of)
 
@@ -278,7 +278,7 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
             doubt = state.attempts[meant.start].doubt
             body = {"start": meant.start, "verdict": verdict, "value": values.plain(value), "principal": principal}
             ask = Ask("verdict", f"doubt:{meant.start}:{doubt.sequence if doubt else 0}", body, meant.gate)
-            return manner(principal, linger_s, partial(self._driver.offer, incarnation, ask))
+            return manner(principal, linger_s, partial(make_offer, self._driver, incarnation, ask))
 
         return await self._going.on(execution_id, manner_of)
 
