@@ -23,6 +23,7 @@ from loom.core.state import UNTRIED, ExecutionState
 from loom.core.step import Step
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import DriveInterrupted, ExecutionAlreadyExists, ReplayDivergence
+from loom.services.piling import PILE
 from loom.spi.memory import MemoryStorage
 from loom_cli.app_location import store_file
 from loom_cli.cli import Cli
@@ -31,10 +32,11 @@ from loom_cli.hints import Hints
 from loom_cli.interrupting import Interruption, end_children, threads_hold_the_process
 from loom_cli.outcomes import Teller, outcome_json
 from loom_cli.progress import Progress, progress_of
+from loom_cli.screen import Styled
 from loom_cli.streams import OutputClosed, OutputRefused
 from loom_cli.times import duration
 from loom_cli.watching import Silent, Watcher, prints_beside_the_result, watcher_for
-from loom_cli.wording import Event, step_id
+from loom_cli.wording import Event, crowded_words, step_id
 
 _BESIDE_TOLD: Final = 5
 
@@ -90,7 +92,10 @@ class Driving:
     async def _enqueued(self, verb: Verb) -> tuple[ExecutionState, Outcome[Any]]:
         async with self._app:
             outcome = await verb(self._app.runtime)
-            return await self._app.runtime.load_state(outcome.execution_id), outcome
+            state = await self._app.runtime.load_state(outcome.execution_id)
+            if not self._quiet and await self._app.runtime.claims.due(state.facts.flow, PILE + 1) > PILE:
+                self._cli.screen.note(Styled(crowded_words(state.facts.flow, PILE), "yellow"))
+            return state, outcome
 
     def go_on(self, execution_id: str, past: Sequence[Event], verb: Verb) -> ExitCode:
         """Drive *execution_id* on, whose log so far is *past*."""

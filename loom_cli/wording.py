@@ -143,6 +143,12 @@ def counted(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
+def crowded_words(flow: str, count: int) -> str:
+    """Return that more than *count* runs of *flow* are due, what was counted, and what to do about it."""
+    told = f"more than {count:,} runs of {flow} are due and wait for a driver (parked runs whose time has come)"
+    return f"{told}: start fewer, larger runs, or say with loom.Starts how many there may be (docs/guide/not-a-job-queue.md)"
+
+
 def joined(*parts: str) -> str:
     """Return the parts that say something, with commas between."""
     return ", ".join(part for part in parts if part)

@@ -7,12 +7,14 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from loom import values
+from loom.services.piling import PILE
 from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode
 from loom_cli.interrupting import Interruption, end_children
 from loom_cli.readable import readable
 from loom_cli.screen import STATUS_STYLES, Styled
 from loom_cli.watching import prints_beside_the_result
+from loom_cli.wording import crowded_words
 
 if TYPE_CHECKING:
     from loom.app.config import LoomApp
@@ -53,6 +55,8 @@ def report_words(report: Report) -> tuple[str, str]:
     if report.did == "took":
         found = _FOUND.get(report.claim.found if report.claim is not None else "due", "")
         return (f"is taken over: {found}", "running") if found else ("", "")
+    if report.did == "crowded":
+        return crowded_words(report.flow, PILE), "suspended"
     words, status = _DID[report.did]
     return words.format(report.error), status
 
@@ -106,6 +110,7 @@ class Working:
             self._cli.screen.json(report_json(report, self._cli.now_ms()), indent=None)
             self._cli.screen.flush()
         words, status = report_words(report)
-        is_trouble = report.did in ("refused", "failing")
+        is_trouble = report.did in ("refused", "failing", "crowded")
         if words and (is_trouble or not self._quiet):
-            self._cli.screen.note(report.execution_id, " ", Styled(words, STATUS_STYLES.get(status, "")))
+            about = [report.execution_id, " "] if report.execution_id else []
+            self._cli.screen.note(*about, Styled(words, STATUS_STYLES.get(status, "")))

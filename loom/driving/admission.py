@@ -132,6 +132,11 @@ class Admissions:
             return await self._store(flow).leave_lines(_run_of(state))
         return ()
 
+    async def sweep(self) -> Sequence[ExecutionId]:
+        """Make up for what was cut off in between, and return whose drivers were called."""
+        storage = self._around.storage
+        return await storage.sweep_lines() if isinstance(storage, AdmissionStore) else ()
+
     def _store(self, flow: Flow[Any, Any]) -> AdmissionStore:
         storage = self._around.storage
         if isinstance(storage, AdmissionStore):

@@ -16,17 +16,17 @@ from loom.driving.standing import Standing
 from loom.driving.tenure import Hold
 from loom.kernel.errors import SequenceConflict
 from loom.kernel.journal import Journal
-from loom.spi.event_store import Claim
+from loom.spi.event_store import Claim, ExecutionQuery
 
 LOST_EVERY_S: Final = 1.0
 """How often it is looked for drivers whose process is gone; a lapsed lease needs no looking for."""
 
 
 class Claims:
-    """The claims of one runtime."""
+    """The claims of one runtime; *has_lines* says whether runs of its flows may have to wait before they begin."""
 
-    def __init__(self, driver: Driver, flow_of: Callable[[str], Flow[Any, Any]]) -> None:
-        self._driver, self._flow_of = driver, flow_of
+    def __init__(self, driver: Driver, flow_of: Callable[[str], Flow[Any, Any]], *, has_lines: bool) -> None:
+        self._driver, self._flow_of, self._has_lines = driver, flow_of, has_lines
         self._looked_at_s = -LOST_EVERY_S
         self._wakes: list[asyncio.Event] = []
         driver.on_called.append(self.wake)
@@ -116,6 +116,17 @@ class Claims:
     async def agree_on_time(self) -> None:
         """Set the clock by that of the store again; see `Driver.agree_on_time`."""
         await self._driver.agree_on_time()
+
+    async def sweep(self) -> None:
+        """Give places that nobody gave since a process was killed in between; see `AdmissionStore.sweep_lines`."""
+        if self._has_lines:
+            await self._driver.admissions.sweep()
+
+    async def due(self, flow: str, most: int) -> int:
+        """Return how many runs of *flow* are parked, can go on by now, and have not ended: up to *most* are counted."""
+        now_ms = self._driver.around.clock.now_ms()
+        query = ExecutionQuery(flows=[flow], due_before=now_ms + 1, ended=False, limit=most)
+        return len(await self._driver.around.storage.find(query))
 
     def wake(self) -> None:
         """There may be something to claim."""

@@ -332,8 +332,8 @@ class Driver:
             finally:
                 del self.drives[drive.state.execution_id]
                 self.family.left(drive)
-        if flow.starts is not None:
-            await self.admissions.left(flow, drive.state)
+        if flow.starts is not None and await self.admissions.left(flow, drive.state):
+            self.call()
         return drive.state
 
     def standing(self, status: str, row: ExecutionRow) -> Standing:

@@ -109,7 +109,8 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
         self._messages = Messages(self._driver, self._notes, self._loaded)
         self._stopping = Stopping(self._driver, self._loaded)
         self._going = Going(self._driver, self.flow)
-        self.claims = Claims(self._driver, self.flow)
+        has_lines = any(flow.starts is not None and flow.starts.is_counted for flow in self.flows.values())
+        self.claims = Claims(self._driver, self.flow, has_lines=has_lines)
 
     @property
     def surroundings(self) -> Surroundings:

@@ -18,6 +18,7 @@ from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
 from loom.core.outcome import Outcome
 from loom.kernel.errors import DriveInterrupted, SequenceConflict
+from loom.services.piling import Piling
 from loom.services.scheduling import Ticked
 from loom.spi.clock import Clock, SystemClock
 from loom.spi.errors import StoreError
@@ -32,6 +33,7 @@ PAUSE_MAX_S: Final = 300.0
 """What could not be driven is left alone for so long, doubled each time up to the greatest."""
 REFUSED_MAX: Final = 10_000
 CLOCK_EVERY_S: Final = 60.0
+SWEEP_EVERY_S: Final = 5.0
 NEVER: Final = 1 << 62
 
 
@@ -48,6 +50,10 @@ class Work(Protocol):
 
     async def agree_on_time(self) -> None: ...
 
+    async def sweep(self) -> None: ...
+
+    async def due(self, flow: str, most: int) -> int: ...
+
     def waking(self) -> AbstractContextManager[asyncio.Event]: ...
 
 
@@ -57,14 +63,14 @@ class Ticking(Protocol):
     async def tick(self) -> Ticked: ...
 
 
-Did: TypeAlias = Literal["took", "ended", "parked", "lost", "refused", "left", "failing", "ticked"]
+Did: TypeAlias = Literal["took", "ended", "parked", "lost", "refused", "left", "failing", "ticked", "crowded"]
 
 
 class Report(NamedTuple):
     """Something that a worker did, with the run it is about, if one: *outcome* of a drive, *error* where there was one.
 
     `took` it up, it `ended` or was `parked`, was `lost` to another driver, `refused` since it cannot be driven here, or `left` in
-    the middle, to be resumed; the store or a schedule is `failing`; a schedule has `ticked`.
+    the middle, to be resumed; the store or a schedule is `failing`; a schedule has `ticked`; runs of a flow pile up, which is `crowded`.
     """
 
     did: Did
@@ -124,7 +130,8 @@ class Worker:
         self._is_stopping = self._is_crowded = False
         self._ended_lately = self._ahead = 0
         self._turn = 0
-        self._clock_at_s = 0.0
+        self._clock_at_s = self._sweep_at_s = 0.0
+        self._piling = Piling(work.due, options.flows)
         self._wake = asyncio.Event()
 
     @property
@@ -199,6 +206,11 @@ class Worker:
         if now_s >= self._clock_at_s:
             self._clock_at_s = now_s + CLOCK_EVERY_S
             await self._work.agree_on_time()
+        if now_s >= self._sweep_at_s:
+            self._sweep_at_s = now_s + SWEEP_EVERY_S
+            await self._work.sweep()
+        for flow in await self._piling.grown() if self._is_crowded else ():
+            self._told(Report("crowded", flow=flow))
         if self._ticking is not None and self._clock.now_ms() >= self._next_tick_at:
             ticked = await self._ticking.tick()
             self._next_tick_at = NEVER if ticked.next_at is None else ticked.next_at

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from loom_cli import driving
 from tests.loom_cli.projects import loom
 
 APP = """
@@ -106,3 +107,13 @@ def test_a_second_start_for_the_same_thing_tells_where_the_first_stands(desk: Pa
     assert (json.loads(told.out)["id"], json.loads(told.out)["status"]) == ("invoice-A-1", "suspended")
     assert named.status == 2
     assert "runs of invoice are named by their id, not mine" in named.err
+
+
+@pytest.mark.proves("NOT-01")
+def test_who_starts_more_than_are_driven_is_told_what_was_counted(yard: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driving, "PILE", 2)
+
+    told = [loom("run", "invoice", "--set", f"id={number}", "--detach", folder=yard).err for number in range(4)]
+
+    assert [("more than 2 runs of invoice are due" in err) for err in told] == [False, False, True, True]
+    assert "(parked runs whose time has come)" in told[-1]

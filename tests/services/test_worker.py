@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,11 @@ import pytest
 
 import loom
 from loom.core.ids import ExecutionId
+from loom.driving.admission import Admissions
 from loom.driving.runtime import WorkflowRuntime
+from loom.services import piling
 from loom.services.worker import Report, Worker
+from loom.spi.admission_store import VOID_AFTER_MS, Slots, Terms
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import ExecutionQuery
 from loom.spi.host import VirtualHost
@@ -405,3 +409,82 @@ def test_options_that_mean_nothing_are_refused(place: Place, wrong: dict[str, An
         place.app().worker(**wrong)
     with pytest.raises(TypeError, match="speed"):
         place.app().worker(speed=3)  # type: ignore[call-arg]
+
+
+# -- lines, and what piles up --------------------------------------------------------------------------------------------
+
+
+@loom.flow(starts=loom.Starts(concurrency=loom.Limit(2)))
+async def narrow(ctx: loom.Context) -> str:
+    return await ctx.run(do)
+
+
+@loom.flow(starts=loom.Starts(rate=loom.Rate(1, per=timedelta(minutes=1))))
+async def paced(ctx: loom.Context) -> str:
+    return await ctx.run(do)
+
+
+@pytest.mark.proves("BEY-15")
+async def test_a_worker_lets_in_who_waits_in_line_until_all_have_run(place: Place) -> None:
+    app = place.app([narrow])
+    for number in range(9):
+        await app.runtime.enqueue(narrow, id=f"n{number}")
+
+    async with working(app):
+        await until(lambda: len(DONE) == 9)
+
+    assert set(DONE.values()) == {1}
+
+
+@pytest.mark.proves("BEY-15")
+async def test_a_worker_begins_each_at_its_turn(place: Place) -> None:
+    app = place.app([paced])
+    for number in range(3):
+        await app.runtime.enqueue(paced, id=f"p{number}")
+
+    async with working(app):
+        await until(lambda: len(DONE) == 1)
+        place.clock.advance(60_000)
+        await until(lambda: len(DONE) == 2)
+        place.clock.advance(60_000)
+        await until(lambda: len(DONE) == 3)
+
+    assert list(DONE) == ["p0", "p1", "p2"]
+
+
+@pytest.mark.proves("BEY-15")
+async def test_a_worker_gives_the_place_of_one_whose_process_was_killed_at_its_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = place.app([narrow])
+
+    async def killed(*_: Any) -> Any:
+        return ()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Admissions, "left", killed)
+        for number in range(2):
+            await app.runtime.start(narrow, id=f"n{number}")
+    for number in range(2, 4):
+        await place.storage.join_lines(ExecutionId(f"n{number}"), Terms(slots=Slots("narrow:slots", 2)), length=0)
+    waits = await app.runtime.start(narrow, id="late")
+
+    place.clock.advance(VOID_AFTER_MS)
+    async with working(app):
+        await until(lambda: DONE["late"] == 1)
+
+    assert waits.status == "suspended"
+
+
+@pytest.mark.proves("NOT-01")
+async def test_runs_that_pile_up_are_told_of_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piling, "PILE", 20)
+    monkeypatch.setattr(piling, "LOOKS_EVERY_S", 0.0)
+    app, told = place.app([quick]), list[Report]()
+    for number in range(60):
+        await app.runtime.enqueue(quick, id=f"q{number}")
+
+    async with working(app, max_drives=2, told=told.append):
+        await until(lambda: len(DONE) == 60)
+
+    assert [(report.did, report.flow) for report in told if report.did == "crowded"] == [("crowded", "quick")]
