@@ -128,10 +128,11 @@ class Claims:
         query = ExecutionQuery(flows=[flow], due_before=now_ms + 1, ended=False, limit=most)
         return len(await self._driver.around.storage.find(query))
 
-    def wake(self) -> None:
-        """There may be something to claim."""
+    def wake(self) -> bool:
+        """There may be something to claim; return whether somebody looks."""
         for each in self._wakes:
             each.set()
+        return bool(self._wakes)
 
     @contextmanager
     def waking(self) -> Iterator[asyncio.Event]:

@@ -120,7 +120,7 @@ class Driver:
         self.family = Family(surroundings, self, verbs)
         self.drives: dict[ExecutionId, Drive] = {}
         self.listeners: list[Callable[[Event], None]] = []
-        self.on_called: list[Callable[[], None]] = []
+        self.on_called: list[Callable[[], bool]] = []
         if surroundings.on_durable_event is not None:
             self.listeners.append(surroundings.on_durable_event)
         self._places: WeakValueDictionary[ExecutionId, asyncio.Lock] = WeakValueDictionary()
@@ -332,8 +332,10 @@ class Driver:
             finally:
                 del self.drives[drive.state.execution_id]
                 self.family.left(drive)
-        if flow.starts is not None and await self.admissions.left(flow, drive.state):
-            self.call()
+        if flow.starts is not None:
+            given = await self.admissions.left(flow, drive.state)
+            if given and not self.call():
+                self.family.hand_on(given)
         return drive.state
 
     def standing(self, status: str, row: ExecutionRow) -> Standing:
@@ -445,10 +447,10 @@ class Driver:
         row = None if run_id in self.drives else await self.around.storage.row(run_id)
         return run_id if row is None else (await last_link(self.around.storage, row)).execution_id
 
-    def call(self) -> None:
-        """Tell the worker of this process, if there is one, that it may have something to take up."""
-        for told in self.on_called:
-            told()
+    def call(self) -> bool:
+        """Tell the worker of this process that it may have something to take up; return whether there is one."""
+        looking = [told() for told in self.on_called]
+        return any(looking)
 
     def outcome(self, state: ExecutionState, flow: Flow[Any, Any] | None) -> Outcome[Any]:
         """Return the outcome that *state* is, with the result decoded where the flow is known."""

@@ -160,6 +160,12 @@ class Family:
             self._news.discard(drive.state.execution_id)
             drive.requests.knock()
 
+    def hand_on(self, runs: Iterable[ExecutionId]) -> None:
+        """Drive *runs* beside, that were given the place of one which has ended here."""
+        for run_id in runs:
+            if run_id not in self._driver.drives:
+                self._drive_beside(run_id, partial(self._wake, run_id), context=None)
+
     # -- for whoever starts children -----------------------------------------------------------------------------
 
     def drive_of(self, run_id: str) -> Drive:

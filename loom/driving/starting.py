@@ -179,10 +179,13 @@ class Starting:
 
         Raises:
             ExecutionAlreadyExists: its id is taken; nothing ran.
+            InvalidDeclaration: runs of its flow are named by what they are for, and a child is named by its parent.
         """
         wished, resources = manner(principal, linger_s, is_start=True), await self._driver.open()
         fact = self.fact(birth.flow, birth.input, None)._replace(parent=dict(birth.parent))
         lines, flow, waiting = self._driver.admissions, birth.flow, None
+        if flow.starts is not None and flow.starts.dedupe is not None:
+            self.id_of(flow, fact, birth.run_id)
         if flow.starts is not None:
             waiting = await lines.join(flow, birth.run_id, fact, begins=True)
         begun = await self._begun(birth.run_id, fact, wished.principal, waiting=waiting, drives=True, durably=True)

@@ -157,7 +157,7 @@ def _cells(row: ExecutionRow, line: Admission | None, now_ms: int) -> Sequence[s
     if held := held_words(row):
         waits = f"{waits}; {held}" if waits else held
     elif line is not None:
-        waits = _line_words(line, now_ms)
+        waits = line_words(line, now_ms)
     elif not waits and index.wake_at is not None:
         waits = f"the clock, {distance(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
     elif not waits and index.status == "suspended":
@@ -171,7 +171,7 @@ def _cells(row: ExecutionRow, line: Admission | None, now_ms: int) -> Sequence[s
     )
 
 
-def _line_words(line: Admission, now_ms: int) -> str:
+def line_words(line: Admission, now_ms: int) -> str:
     """Return what a run waits for that may not begin yet."""
     if line.newer is not None or (line.wake_at is not None and line.wake_at <= now_ms):
         return "a driver"

@@ -63,6 +63,7 @@ class World:
 
     async def end(self, name: str) -> None:
         await self.over.resume(name, answer="yes")
+        await self.over.settled()
 
 
 def begun(outcome: loom.Outcome[Any]) -> bool:

@@ -53,11 +53,25 @@ async def test_it_waits_in_every_process_until_a_place_is_free_and_then_begins()
 
     still = await elsewhere.resume("c", linger_s=0.0)
     await elsewhere.resume("a", answer="yes")
+    await elsewhere.settled()
     after = await elsewhere.resume("c", linger_s=0.0)
 
     assert still.reason == "a place among 2 runs of customer c-1"
     assert begun(after)
     assert (await kinds(world.over, "c"))[:4] == ["STARTED", "SUSPENDED", "RESUMED", "STEP_STARTED"]
+    assert ran == ["a", "b", "c"]
+
+
+@pytest.mark.proves("BEY-15")
+async def test_the_process_in_which_a_run_has_ended_goes_on_with_the_next() -> None:
+    world = World(ONE)
+    for name in ("a", "b", "c"):
+        await world.start(name)
+
+    await world.end("a")
+
+    assert ran == ["a", "b"]
+    await world.end("b")
     assert ran == ["a", "b", "c"]
 
 
@@ -82,6 +96,7 @@ async def test_a_place_is_free_however_its_run_has_ended(ends: str) -> None:
             await world.over.resume("a", answer="broken")
         case _:
             await world.over.cancel("a", force=ends == "forced")
+    await world.over.settled()
 
     assert begun(await world.resume("b"))
 
@@ -94,7 +109,7 @@ async def test_a_failed_run_that_is_tried_again_needs_a_place_again() -> None:
 
     waits = await world.over.retry("a", linger_s=0.0)
     await world.end("b")
-    again = await world.resume("a")
+    again = await world.over.load_state("a")
 
     assert (waits.status, waits.reason) == ("suspended", "a place among 1 run of shipping")
     assert again.status == "failed"
@@ -225,6 +240,7 @@ async def _do(world: World, op: str, name: str) -> None:
         await world.over.cancel(name)
     elif op == "resume" and status == "suspended":
         await world.resume(name)
+    await world.over.settled()
 
 
 async def _under_way(world: World) -> Counter[str]:
@@ -238,18 +254,18 @@ async def _under_way(world: World) -> Counter[str]:
 
 
 async def _all_begin(world: World) -> None:
-    """End what has begun, and take up who is called by that, until nobody is left."""
-    while rows := await world.over.find(ExecutionQuery(ended=False)):
-        before = len(rows)
+    """End what has begun, and take up who is called, until nobody is left."""
+    for _ in range(100):
+        if not (rows := await world.over.find(ExecutionQuery(ended=False))):
+            return
         for row in rows:
             if (await world.over.load_state(row.execution_id)).gates:
                 await world.end(row.execution_id)
-                before -= 1
         claims = await world.storage.claim("worker", lease_ms=1, limit=100)
         await world.storage.leave("worker", {claim.row.execution_id: 0 for claim in claims})
-        assert claims or not await world.over.find(ExecutionQuery(ended=False)), "somebody waits and nobody is called"
         for claim in claims:
             await world.resume(claim.row.execution_id)
+    raise AssertionError("somebody waits, and nobody is called")
 
 
 # -- what is refused, and what costs nothing ----------------------------------------------------------------------------

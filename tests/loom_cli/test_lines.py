@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from loom.core.ids import ExecutionId
+from loom.spi.admission_store import Admission
 from loom_cli import driving
+from loom_cli.commands.ps import line_words
 from tests.loom_cli.projects import loom
 
+NOW = 1_800_000_000_000
 APP = """
 from datetime import timedelta
 
@@ -71,12 +75,28 @@ def test_one_run_is_shown_with_why_it_waits(yard: Path) -> None:
 
 
 @pytest.mark.proves("BEY-15")
-def test_one_that_may_go_on_waits_for_a_driver(yard: Path) -> None:
-    loom("resume", "s1", "--answer", '"ok"', folder=yard)
+def test_the_command_that_ends_a_run_goes_on_with_the_next(yard: Path) -> None:
+    done = loom("resume", "s1", "--answer", '"ok"', folder=yard)
 
     listed = loom("ps", folder=yard)
 
-    assert [line.split()[-1] for line in listed.out.splitlines()[1:3]] == ["place", "driver"]
+    assert "driving s2 as well" in done.err
+    assert [line.split()[-1] for line in listed.out.splitlines()[1:3]] == ["place", "packed"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (Admission("quiet", NOW + 20_000), "a quiet time, in 20s"),
+        (Admission("quiet", NOW + 20_000, newer=ExecutionId("b")), "a driver"),
+        (Admission("line"), "a place"),
+        (Admission("line", ahead=3), "a place, 3 ahead"),
+        (Admission("turn", NOW + 60_000, 2), "its turn, in 1m"),
+        (Admission("turn", NOW), "a driver"),
+    ],
+)
+def test_a_place_in_line_is_told_in_words(line: Admission, words: str) -> None:
+    assert line_words(line, NOW) == words
 
 
 def test_a_superseded_run_says_by_whom(desk: Path) -> None:
