@@ -10,7 +10,7 @@ from loom.lenses.execution import CallView, ExecutionView
 from loom_cli.readable import readable
 from loom_cli.screen import Column, Pieces, Screen, Styled
 from loom_cli.times import duration, moment
-from loom_cli.wording import failure_text, joined, one_line, until_words
+from loom_cli.wording import counted, end_words, failure_text, joined, one_line, until_words
 
 Row: TypeAlias = tuple[Pieces, Styled, Styled]
 
@@ -150,7 +150,11 @@ def _timer_remark(screen: Screen, call: CallView, now_ms: int) -> str:
 def _scope_remark(screen: Screen, call: CallView, now_ms: int) -> str:
     branches = call.asked.get("branches")
     count = branches if isinstance(branches, int) else len(branches or ())
-    return f"{count} {'branch' if count == 1 else 'branches'}"
+    opened = "a block of tasks" if call.asked.get("kind") == "scope" else counted(count, "branch", "branches")
+    if call.end == call.start:
+        return opened
+    type_ = {"failed": "SCOPE_CUT", "timed_out": "SCOPE_TIMED_OUT"}.get(call.status, "SCOPE_CLOSED")
+    return joined(opened, end_words(type_, call.outcome))
 
 
 def _decision_remark(screen: Screen, call: CallView, now_ms: int) -> str:
@@ -181,6 +185,6 @@ def _status_remark(call: CallView, now_ms: int) -> str:
         return f"resolved by {call.by}"
     if call.status == "resting" and call.due_at is not None:
         return f"tried again {moment(call.due_at, now_ms)}" if call.due_at > now_ms else "to be tried again"
-    late = "no message came in time" if call.kind == "receive" else "nobody answered in time"
+    late = {"receive": "no message came in time", "gate": "nobody answered in time"}.get(call.kind, "")
     words = {"timed_out": late, "in_doubt": "in doubt", "cut": "cut", "abandoned": "abandoned"}
     return words.get(call.status, "waits for an answer" if call.kind == "gate" and call.status == "waiting" else "")

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from loom.core.envelope import EventEnvelope
 from loom.kernel.fold import EVENTS, USER_PREFIX
 from loom.lenses.folding import is_newer
-from loom_cli.wording import joined
+from loom_cli.wording import end_words, joined
 
 Event = EventEnvelope[Any]
 NameOf = Callable[[int], str]
@@ -133,5 +133,6 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "EXECUTION_DENIED": lambda payload: f"{payload.action}: {payload.reason}",
     "OUTCOME_ATTACHED": lambda payload: payload.note or "",
     "STREAM_SETTLED": lambda payload: f"{len(payload.chunks or ())} chunks",
+    "SCOPE_CLOSED": lambda payload: end_words("SCOPE_CLOSED", payload._asdict()),
     "SCOPE_CUT": lambda payload: f"because {payload.branch} failed",
 }

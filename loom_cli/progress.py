@@ -26,6 +26,7 @@ from loom_cli.wording import (
     attempt_words,
     branches_words,
     counted,
+    end_words,
     failure_of,
     failure_text,
     identity,
@@ -169,7 +170,9 @@ def _line(look: _Look, place: _Place) -> Line:
 def _scope_line(look: _Look, start: Event, name: str) -> Line:
     cut = look.progress.state.cuts.get(start.sequence)
     if cut is not None:
-        return Line(0, "cut", name, "", f"cut, because {cut.outcome.payload.branch} failed")
+        why = end_words(cut.outcome.type, cut.outcome.payload._asdict())
+        is_closed = cut.outcome.type == "SCOPE_CLOSED"
+        return Line(0, "scope" if is_closed else "cut", name, "", why if is_closed else f"cut, because {why}")
     return Line(0, "scope", name, "", branches_words(start))
 
 

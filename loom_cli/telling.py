@@ -12,6 +12,7 @@ from loom_cli.wording import (
     Event,
     attempt_words,
     branches_words,
+    end_words,
     failure_of,
     failure_text,
     identity,
@@ -96,8 +97,10 @@ def _scope_opened(progress: Progress, event: Event) -> str:
     return f"{event.payload.id} opened {branches_words(event)}"
 
 
-def _scope_cut(progress: Progress, event: Event) -> str:
-    return f"{_name(progress, event)} was cut, because {event.payload.branch} failed"
+def _scope_ended(progress: Progress, event: Event) -> str:
+    why = end_words(event.type, event.payload._asdict())
+    is_closed = event.type == "SCOPE_CLOSED"
+    return f"{_name(progress, event)} {'is closed:' if is_closed else 'was cut, because'} {why}"
 
 
 def _resumed(progress: Progress, event: Event) -> str:
@@ -160,7 +163,9 @@ _TOLD: Final = {
     "TIMER_SET": _timer_set,
     "TIMER_FIRED": _settled,
     "SCOPE_OPENED": _scope_opened,
-    "SCOPE_CUT": _scope_cut,
+    "SCOPE_CLOSED": _scope_ended,
+    "SCOPE_TIMED_OUT": _scope_ended,
+    "SCOPE_CUT": _scope_ended,
     "DECISION_RECORDED": _settled,
     "STREAM_SETTLED": _settled,
     "REQUEST_DROPPED": _dropped,

@@ -78,9 +78,18 @@ def value_text(encoded: Any) -> str:
 
 
 def branches_words(start: Event) -> str:
-    """Return how many branches a scope opened."""
+    """Return how many branches a scope opened; a block opens its tasks one by one."""
     branches = start.payload.branches
+    if start.payload.kind == "scope":
+        return "a block of tasks"
     return counted(branches if isinstance(branches, int) else len(branches or ()), "branch", "branches")
+
+
+def end_words(type_: str, told: Mapping[str, Any]) -> str:
+    """Return how a scope ended early, by the type and the fields of the event that says so."""
+    if type_ == "SCOPE_CLOSED":
+        return f"{', '.join(told['counted'])} came first"
+    return "its time was over" if type_ == "SCOPE_TIMED_OUT" else f"{told['branch']} failed"
 
 
 def step_id(start: Event) -> str:

@@ -42,7 +42,8 @@ class CallView:
     sequences, *asked_at* and *ended_at* their times (ms since the epoch). *asked* and *outcome* are the payloads as they
     stand on the log. *attempts* counts those that began, *due_at* is when a timer fires, a gate times out, or the next
     attempt may begin; *by* is the principal of the outcome. A call without an outcome is `abandoned` once its run has
-    ended, `cut` where its scope was.
+    ended, `cut` where its scope was. A scope is `done` though its branches may still be open, until a record ends it early:
+    then its outcome names the branches that came first, or the one that failed.
     """
 
     id: str
@@ -200,6 +201,7 @@ def _calls(state: ExecutionState, events: Iterable[Event]) -> tuple[CallView, ..
     failed = Counter(e.payload.start for e in map(legible, events) if e.type == "STEP_ATTEMPT_FAILED")
     pairs: dict[int, tuple[Event, Event | None]] = {start: (event, None) for start, event in state.open.items()}
     pairs |= {settled.start.sequence: (settled.start, settled.outcome) for settled in state.settled}
+    pairs |= {cut.start.sequence: (cut.start, cut.outcome) for cut in state.cuts.values()}
     views = [_call(state, *map_legible(pairs[start]), tries=failed[start]) for start in sorted(pairs)]
     return _by_scope(views)
 
@@ -261,9 +263,9 @@ def _status(state: ExecutionState, start: Event, outcome: Event | None) -> CallS
 
 
 def _settled_status(outcome: Event) -> CallStatus:
-    if outcome.type in ("GATE_TIMED_OUT", "MESSAGE_TIMED_OUT"):
+    if outcome.type in ("GATE_TIMED_OUT", "MESSAGE_TIMED_OUT", "SCOPE_TIMED_OUT"):
         return "timed_out"
-    failed = outcome.type == "STEP_FAILED" or getattr(outcome.payload, "failure", None) is not None
+    failed = outcome.type in ("STEP_FAILED", "SCOPE_CUT") or getattr(outcome.payload, "failure", None) is not None
     return "failed" if failed else "done"
 
 

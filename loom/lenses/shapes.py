@@ -139,4 +139,6 @@ def _decision_json(call: CallView) -> JsonObject:
 
 
 def _scope_json(call: CallView) -> JsonObject:
-    return {**_call_json(call), "kind": call.asked["kind"], "branches": call.asked.get("branches")}
+    ended = {"counted": call.outcome.get("counted"), "branch": call.outcome.get("branch")}
+    asked = {name: call.asked.get(name) for name in ("kind", "branches", "due_at")}
+    return {**_call_json(call), **asked, **ended}
