@@ -516,3 +516,7 @@ async def taken_over(ctx: loom.Context) -> list[Any]:
     receipt = saw("receipt", await ctx.run(charge, Decimal(len(pages))))
     await ctx.sleep(timedelta(minutes=1))
     return [*pages, receipt, saw("now", ctx.now())]
+
+
+# The flows of a part of their own, which uses what stands above: a file may only be so long.
+from tests.golden.racing import blocks, races  # noqa: E402, F401

@@ -193,6 +193,21 @@ async def waiting(life: Life) -> None:
     await life.start("waiting")
 
 
+async def races(life: Life) -> None:
+    await life.start("races")
+    await life.resume(answer=True, principal="ada")
+    await life.wake()
+    await life.resume(answer="over")
+
+
+async def blocks(life: Life) -> None:
+    await life.start("blocks")
+    await life.resume(gate="scope/southern/desk/body/guests", answer=2)
+    await life.resume(answer=3)
+    await life.wake()
+    await life.resume(answer="over")
+
+
 async def doubts(life: Life) -> None:
     life.world.broken = {"slow"}
     await life.start("doubts")
@@ -270,7 +285,7 @@ async def taken_over(life: Life) -> None:
 STORIES: Final[dict[str, Callable[[Life], Awaitable[None]]]] = {
     story.__name__: story
     for story in (
-        *(hello, loops, crossing, failures, branches, gates, waiting),
+        *(hello, loops, crossing, failures, branches, races, blocks, gates, waiting),
         *(doubts, records, retried, fails, mistaken, moved, strayed),
         *(letters, rolls, taken_over),
     )
