@@ -21,8 +21,9 @@ from loom.core.errors import LoomError
 from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import UNTRIED, ExecutionState
 from loom.core.step import Step
+from loom.driving.errors import ExecutionAlreadyExists
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import DriveInterrupted, ExecutionAlreadyExists, ReplayDivergence
+from loom.kernel.errors import DriveInterrupted, ReplayDivergence
 from loom.services.piling import PILE
 from loom.spi.memory import MemoryStorage
 from loom_cli.app_location import store_file

@@ -6,7 +6,7 @@ import difflib
 from typing import Final
 
 from loom.core.ids import ExecutionId, execution_id
-from loom.kernel.errors import ExecutionNotFound
+from loom.driving.errors import ExecutionNotFound
 from loom.spi.event_store import ExecutionQuery, Storage
 from loom_cli.errors import AmbiguousExecution
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.driving import chains
-from loom.kernel.errors import ExecutionNotFound
+from loom.driving.errors import ExecutionNotFound
 from loom.kernel.reading import read_log
 from loom.lenses.inbox import UnreadMessage, unread_messages
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Request, Storage

@@ -10,8 +10,8 @@ import orjson
 from loom.app.registry import Registry
 from loom.compute.scheduling import FairScheduler
 from loom.core.errors import InvalidDeclaration
+from loom.driving.errors import ExecutionAlreadyExists
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import ExecutionAlreadyExists
 from loom.services.scheduling import ScheduledStart, Scheduling, StartResult
 from loom.services.worker import POLL_S, Report, Worker, WorkerOptions
 from loom.spi.event_store import ExecutionRow

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId, execution_id
 from loom.core.state import ExecutionState
+from loom.driving.errors import ExecutionNotFound
 from loom.kernel.codec import decode_events
-from loom.kernel.errors import ExecutionNotFound
 from loom.lenses.folding import states
 from loom.spi.event_store import EventRecord, Storage
 

@@ -18,9 +18,10 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.state import ExecutionState
+from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound
 from loom.driving.loading import load
 from loom.driving.terms import suspended, terms_of
-from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound, SequenceConflict
+from loom.kernel.errors import SequenceConflict
 from loom.kernel.journal import Journal
 from loom.kernel.surroundings import Surroundings
 from loom.spi.admission_store import Admission, AdmissionStore

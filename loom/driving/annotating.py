@@ -15,7 +15,8 @@ from loom.core import facts as f
 from loom.core.ids import Incarnation
 from loom.core.state import ExecutionState
 from loom.driving.driver import Driver
-from loom.kernel.errors import ExecutionNotFound, SequenceConflict
+from loom.driving.errors import ExecutionNotFound
+from loom.kernel.errors import SequenceConflict
 from loom.spi.event_store import RequestKind
 
 Load: TypeAlias = Callable[[str], Awaitable[tuple[ExecutionState, Incarnation]]]

@@ -23,11 +23,12 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.core.json import JsonObject
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
+from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound
 from loom.driving.parents import CHILD_TOPIC, sends_of
 from loom.driving.standing import Standing
 from loom.kernel.codec import decode_events
 from loom.kernel.drive import Drive
-from loom.kernel.errors import DriveInterrupted, ExecutionAlreadyExists, ExecutionNotFound, SequenceConflict
+from loom.kernel.errors import DriveInterrupted, SequenceConflict
 from loom.kernel.surroundings import Surroundings
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, RequestTaken
 

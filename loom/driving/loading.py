@@ -8,8 +8,9 @@ from loom.core.collecting import collected_later
 from loom.core.ids import execution_id
 from loom.core.state import ExecutionState, empty_state
 from loom.driving.chains import last_link
+from loom.driving.errors import ExecutionNotFound
 from loom.kernel.codec import refuse_newer
-from loom.kernel.errors import ExecutionNotFound, LogCorrupt
+from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import fold
 from loom.kernel.reading import read_log
 from loom.spi.event_store import ExecutionRow, Storage

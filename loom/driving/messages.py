@@ -19,8 +19,8 @@ from loom.core.views import awaited_messages
 from loom.driving.annotating import Annotating, Load
 from loom.driving.chains import lane_of, last_link
 from loom.driving.driver import Driver
+from loom.driving.errors import ExecutionNotFound
 from loom.driving.parents import tells_of_failure
-from loom.kernel.errors import ExecutionNotFound
 from loom.spi.event_store import LaneClosed, RequestTaken
 
 GoOn: TypeAlias = Callable[[str], Awaitable[Outcome[Any]]]

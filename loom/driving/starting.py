@@ -18,11 +18,12 @@ from loom.core.state import empty_state
 from loom.driving.admission import Waiting
 from loom.driving.chains import chosen_id
 from loom.driving.driver import Driver, manner
+from loom.driving.errors import ExecutionAlreadyExists
 from loom.driving.family import Birth
 from loom.driving.inputs import encoded_input
 from loom.driving.loading import load
 from loom.driving.terms import deduped_id
-from loom.kernel.errors import ExecutionAlreadyExists, SequenceConflict
+from loom.kernel.errors import SequenceConflict
 from loom.kernel.fold import RULES
 from loom.kernel.journal import Journal
 from loom.spi.event_store import ExecutionQuery

@@ -19,10 +19,10 @@ from loom.core.state import ExecutionState
 from loom.driving.annotating import Load
 from loom.driving.authorizing import Authorization
 from loom.driving.driver import LINGER_S, Ask, Driver
-from loom.driving.errors import ExecutionNotPaused
+from loom.driving.errors import ExecutionNotFound, ExecutionNotPaused
 from loom.driving.messages import GoOn
 from loom.kernel.cancelling import GRACE_MS
-from loom.kernel.errors import ExecutionNotFound, SequenceConflict
+from loom.kernel.errors import SequenceConflict
 from loom.spi.event_store import LaneClosed
 
 GRACE_S: Final = GRACE_MS / 1000

@@ -9,10 +9,10 @@
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound
     |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
-    |- ExecutionNotFound, ExecutionAlreadyExists
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |  `- Fenced
-    |- Denied, DecisionNotFound, ExecutionNotPaused,               driving/errors.py
+    |- ExecutionNotFound, ExecutionAlreadyExists,                  driving/errors.py
+    |  Denied, DecisionNotFound, ExecutionNotPaused,
     |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
     |  ApprovalMismatch, NotInDoubt
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, CannotContinue, UnrecordedCancellation, DriveInterrupted,
@@ -27,28 +27,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loom.core.errors import LoomError
-
-
-class ExecutionNotFound(LoomError):
-    """There is no such execution in this store."""
-
-    code = "execution-not-found"
-
-    def __init__(self, *, execution_id: str, store: str, near: Sequence[str] = ()) -> None:
-        self.execution_id, self.store, self.near = execution_id, store, tuple(near)
-        self.hint = f"Did you mean {', '.join(near)}?" if near else "`loom ps` lists what this store holds."
-        super().__init__(f"no execution {execution_id!r} in {store}")
-
-
-class ExecutionAlreadyExists(LoomError):
-    """The id that the caller chose is taken; nothing ran (kernel rule 3.1)."""
-
-    code = "execution-exists"
-    hint = "Choose another id, or resume the execution that has it."
-
-    def __init__(self, *, execution_id: str) -> None:
-        self.execution_id = execution_id
-        super().__init__(f"an execution {execution_id!r} exists already")
 
 
 class SequenceConflict(LoomError):

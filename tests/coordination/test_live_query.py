@@ -12,8 +12,8 @@ import pytest
 import loom
 from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
+from loom.driving.errors import ExecutionNotFound
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import ExecutionNotFound
 from loom.kernel.fold import fold
 from loom.plugins.sqlite import SqliteStorage
 from loom.spi.event_store import Storage

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import loom
 from loom.core.errors import ExecutionTerminated
 from loom.core.views import OpenGate
-from loom.kernel.errors import ExecutionNotFound
+from loom.driving.errors import ExecutionNotFound
 from loom.spi.event_store import Storage
 from tests.crash import flows
 from tests.crash.mortal import Death, Deed, Fate, MortalEffects, MortalStorage, SameSeed, deeds_in, plain

@@ -15,7 +15,7 @@ import loom
 from loom.core.errors import ExecutionTerminated, InvalidDeclaration
 from loom.core.missing import MISSING
 from loom.devtools.testing import ProcessDied, VirtualWorld, WorldStands, virtual_world
-from loom.kernel.errors import ExecutionAlreadyExists
+from loom.driving.errors import ExecutionAlreadyExists
 from loom.spi.event_store import ExecutionQuery
 
 START: Final = datetime(2026, 11, 30, tzinfo=UTC)

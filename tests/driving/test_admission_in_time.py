@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import loom
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId
+from loom.driving.errors import ExecutionAlreadyExists
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import ExecutionAlreadyExists
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult, ExecutionQuery
 from loom.spi.memory import MemoryStorage

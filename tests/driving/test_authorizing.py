@@ -10,9 +10,8 @@ import pytest
 
 import loom
 from loom.core.ids import ExecutionId
-from loom.driving.errors import Denied
+from loom.driving.errors import Denied, ExecutionNotFound
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import ExecutionNotFound
 from loom.spi import Action
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import RUN, kinds, payloads, runtime

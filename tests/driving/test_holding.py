@@ -11,7 +11,7 @@ import pytest
 import loom
 from loom.core.errors import ExecutionTerminated, InvalidId
 from loom.core.ids import ExecutionId
-from loom.kernel.errors import ExecutionNotFound
+from loom.driving.errors import ExecutionNotFound
 from loom.spi.clock import VirtualClock
 from tests.kernel.running import RUN, cut_off_after, kinds, payloads, runtime
 

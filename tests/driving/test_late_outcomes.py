@@ -10,9 +10,8 @@ import pytest
 
 import loom
 from loom import values
-from loom.driving.errors import DecisionNotFound
+from loom.driving.errors import DecisionNotFound, ExecutionNotFound
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import ExecutionNotFound
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import RUN, kinds, payloads, records, runtime
 

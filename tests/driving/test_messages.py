@@ -16,8 +16,9 @@ import pytest
 import loom
 from loom.core.errors import ExecutionTerminated, InvalidId
 from loom.core.ids import ExecutionId
+from loom.driving.errors import ExecutionNotFound
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import ExecutionNotFound, ReplayDivergence
+from loom.kernel.errors import ReplayDivergence
 from loom.spi.event_store import Request
 from loom.spi.memory import MemoryStorage
 from loom.values import InvalidPayload

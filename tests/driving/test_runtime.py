@@ -12,7 +12,7 @@ import pytest
 import loom
 from loom.core.errors import ExecutionTerminated, InvalidId, UnknownFlow
 from loom.core.ids import ExecutionId
-from loom.kernel.errors import ExecutionAlreadyExists, ExecutionNotFound
+from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound
 from loom.spi.memory import MemoryStorage
 from loom.values import InvalidPayload
 from tests.kernel.running import RUN, cut_off_after, kinds, records, runtime

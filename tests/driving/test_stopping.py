@@ -9,8 +9,8 @@ import pytest
 
 import loom
 from loom.core.errors import ExecutionTerminated, InvalidDeclaration
-from loom.driving.errors import ExecutionNotPaused
-from loom.kernel.errors import DriveStopped, ExecutionNotFound, SequenceConflict
+from loom.driving.errors import ExecutionNotFound, ExecutionNotPaused
+from loom.kernel.errors import DriveStopped, SequenceConflict
 from loom.spi.clock import VirtualClock
 from tests.kernel.cancelled import act, begins, cancelled, hangs, nothing_ran, ran
 from tests.kernel.running import RUN, kinds, payloads, runtime

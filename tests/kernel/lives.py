@@ -15,10 +15,10 @@ from loom.core.errors import ExecutionTerminated
 from loom.core.ids import ExecutionId
 from loom.core.state import ExecutionState, empty_state
 from loom.core.views import AwaitedMessage, OpenGate, awaited_messages, open_gates
-from loom.driving.errors import AlreadyAnswered, GateNotOpen
+from loom.driving.errors import AlreadyAnswered, ExecutionNotFound, GateNotOpen
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.codec import decode_events
-from loom.kernel.errors import DriveInterrupted, ExecutionNotFound
+from loom.kernel.errors import DriveInterrupted
 from loom.kernel.fold import fold
 from loom.spi.clock import SeededEntropy
 from loom.spi.event_store import Append, EventRecord, IndexRow, Request, Storage

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 import loom
 from loom.core.errors import ExecutionTerminated
+from loom.driving.errors import ExecutionNotFound
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import DriveInterrupted, ExecutionNotFound, SequenceConflict
+from loom.kernel.errors import DriveInterrupted, SequenceConflict
 from loom.spi.clock import SeededEntropy
 from loom.spi.event_store import EventRecord
 from loom.spi.memory import MemoryStorage

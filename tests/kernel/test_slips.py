@@ -9,7 +9,8 @@ import pytest
 
 import loom
 from loom.core.errors import StepNotDurable, SyscallNotAwaited
-from loom.kernel.errors import ExecutionNotFound, ReplayDivergence
+from loom.driving.errors import ExecutionNotFound
+from loom.kernel.errors import ReplayDivergence
 from loom.values import RecordUnreadable
 from tests.kernel.running import RUN, runtime
 

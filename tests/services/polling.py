@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import loom
-from loom.kernel.errors import ExecutionAlreadyExists
+from loom.driving.errors import ExecutionAlreadyExists
 from loom.services.scheduling import ScheduledStart, Scheduling, Starter, StartResult, Ticked
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import ExecutionQuery, Storage
