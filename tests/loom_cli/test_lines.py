@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from loom.core.ids import ExecutionId
+from loom.services.worker import Report
 from loom.spi.admission_store import Admission
 from loom_cli import driving
 from loom_cli.commands.ps import line_words
+from loom_cli.working import report_json, report_words
 from tests.loom_cli.projects import loom
 
 NOW = 1_800_000_000_000
@@ -137,3 +139,14 @@ def test_who_starts_more_than_are_driven_is_told_what_was_counted(yard: Path, mo
 
     assert [("more than 2 runs of invoice are due" in err) for err in told] == [False, False, True, True]
     assert "(parked runs whose time has come)" in told[-1]
+
+
+@pytest.mark.proves("NOT-01")
+def test_a_worker_says_in_words_that_runs_pile_up() -> None:
+    report = Report("crowded", flow="ship")
+
+    words, _ = report_words(report)
+
+    assert words.startswith("more than 2,000 runs of ship are due and wait for a driver")
+    assert "say with loom.Starts how many there may be" in words
+    assert (report_json(report, NOW)["did"], report_json(report, NOW)["flow"]) == ("crowded", "ship")
