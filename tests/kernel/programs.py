@@ -457,5 +457,6 @@ async def carry_out(ctx: loom.Context, at: str, block: Block) -> None:
 @loom.flow
 async def interpreted(ctx: loom.Context, program: list[Any]) -> int:
     """Carry out *program*, and return how much it saw."""
+    WORLD.get().trace.clear()  # a verb whose first drive lost its place to a note on the log drives again
     await carry_out(ctx, "", program)
     return len(WORLD.get().trace)

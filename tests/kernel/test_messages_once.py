@@ -61,7 +61,7 @@ class Told:
 
 
 class Several:
-    """Some processes that send to one run and drive it, and that are interrupted at any event."""
+    """Some processes that send to one run and drive it; it is interrupted, and topics of it are held, at any event."""
 
     def __init__(self, seed: int, *, processes: int = 2, interruptions: bool = True) -> None:
         self._rng, self._seed, self.told, self.storage = random.Random(seed), seed, Told(), MemoryStorage()
@@ -91,9 +91,12 @@ class Several:
         for _ in range(200):
             while self._tasks:
                 await asyncio.gather(*self._tasks)
-            if (await self._runtimes[0].load_state(RUN)).is_terminal:
+            state = await self._runtimes[0].load_state(RUN)
+            if state.is_terminal:
                 self.told.log = await self.storage.read(RUN)
                 return self.told
+            for topic in state.facts.held:  # a release may have come before the hold that it meant was journaled
+                await self._verb(self._any().release(RUN, topic, drive=False))
             await self._verb(self._any().resume(RUN, linger_s=self._linger_s()))
         raise AssertionError("the run does not come to an end")
 
@@ -119,13 +122,24 @@ class Several:
                 await verb
         finally:
             WORLD.reset(token)
-            self.told.saw = world.trace or self.told.saw
+            self.told.saw = max(self.told.saw, world.trace, key=len)  # each drive sees all that the ones before it saw
 
     def _on_event(self, event: loom.EventEnvelope[Any]) -> None:
         if self._interruptions and self._rng.random() < 0.05:
-            task = asyncio.get_running_loop().create_task(self._interrupt())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._beside(self._interrupt())
+        if self._rng.random() < 0.05:
+            self._beside(self._hold_a_while(self._rng.choice(TOPICS)))
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _hold_a_while(self, topic: str) -> None:
+        with suppress(ExecutionNotFound, ExecutionTerminated):
+            await self._any().hold(RUN, topic)
+            await self._some_turns()
+            await self._verb(self._any().release(RUN, topic, linger_s=self._linger_s()))
 
     async def _interrupt(self) -> None:
         await self._some_turns()
