@@ -81,6 +81,8 @@ def successor(driver: Driver, flow: Flow[Any, Any], closing: Journal, input: Any
     )
     journal = driver.journal(empty_state(run_id), None, drives=True, writer=_Aside())
     journal.commit("EXECUTION_STARTED", fact, {"principal": before.principal} if before.principal else NO_METADATA)
+    for topic in sorted(before.held):  # the inbox is that of the chain, and so is what is held back of it
+        journal.commit("TOPIC_HELD", f.TopicHeld(topic))
     return journal.take()
 
 

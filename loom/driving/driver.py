@@ -274,13 +274,14 @@ class Driver:
 
     async def _begun_as_link(self, run_id: ExecutionId) -> Journal:
         """Return the journal of a link that was written with the end of the one before it, and tell who listens."""
-        [started] = await read_log(self.around.storage, run_id)
+        events = await read_log(self.around.storage, run_id)
         row = await self.around.storage.row(run_id)
         assert row is not None
         for listener in (self.around.on_event, *self.listeners):
             if listener is not None:
-                tell(listener, started)
-        return self.journal(fold([started], empty_state(run_id)), row.incarnation, drives=True)
+                for event in events:
+                    tell(listener, event)
+        return self.journal(fold(events, empty_state(run_id)), row.incarnation, drives=True)
 
     def _taken(
         self,

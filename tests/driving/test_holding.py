@@ -176,3 +176,27 @@ async def test_holding_and_releasing_is_refused_for_no_run_an_ended_run_and_no_t
             await verb(RUN, "")
     assert await over.storage.head(ExecutionId(RUN)) is not None
     assert (await kinds(over))[-1] == "COMPLETED"
+
+
+@loom.flow
+async def rolls(ctx: loom.Context, number: int = 0) -> Any:
+    if number == 0:
+        await ctx.receive("go")
+        await ctx.continue_as_new(1)
+    return await ctx.receive("news")
+
+
+async def test_a_topic_stays_held_when_the_run_continues_as_new() -> None:
+    over = runtime(rolls)
+    await over.start(rolls, id=RUN)
+    await over.hold(RUN, "news")
+    await over.send(RUN, "news", "held")
+
+    rolled = await over.send(RUN, "go", None)
+    done = await over.release(RUN, "news")
+
+    assert (rolled.status, done.value) == ("suspended", "held")
+    assert await kinds(over, f"{RUN}~2") == [
+        *("STARTED", "TOPIC_HELD", "MESSAGE_AWAITED", "SUSPENDED"),
+        *("TOPIC_RELEASED", "RESUMED", "MESSAGE_RECEIVED", "COMPLETED"),
+    ]
