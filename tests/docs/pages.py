@@ -21,7 +21,8 @@ from typer.main import get_command
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")))
-LINKING: Final = (*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "adr").glob("*.md")))
+EXAMPLES: Final = tuple(sorted((ROOT / "examples").glob("*/README.md")))
+LINKING: Final = (*PAGES, *EXAMPLES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "adr").glob("*.md")))
 ALONE: Final = ("--version", "--install-completion", "--show-completion")
 """Options of `loom` itself."""
 

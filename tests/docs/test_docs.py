@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from loom.spi.threads import THREADS_MAX
 from loom_cli.command_table import ROWS
 from loom_cli.exits import ExitCode
 from tests.docs import event_table, pages
-from tests.docs.pages import PAGES, ROOT
+from tests.docs.pages import EXAMPLES, PAGES, ROOT
 from tests.rows import parse_rows
 
 REFUSALS = ROOT / "docs" / "guide" / "refusals.md"
@@ -26,12 +27,18 @@ REFUSALS = ROOT / "docs" / "guide" / "refusals.md"
 KILLED = 128 + 9
 """What a shell says of a command that SIGKILL ended."""
 
-each_page = pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in PAGES])
+EVERY = [
+    *(pytest.param(page, id=page.stem) for page in PAGES),
+    *(pytest.param(page, id=page.parent.name) for page in EXAMPLES),
+]
+each_page = pytest.mark.parametrize("page", EVERY)
 
 
 @pytest.fixture
 def folder(page: Path, tmp_path: Path) -> Path:
-    """Where a page is read: an empty folder for the README, a project as it is made for a guide."""
+    """Where a page is read: an empty folder for the README, a project as it is made for a guide, a copy of an example."""
+    if page in EXAMPLES:
+        return shutil.copytree(page.parent, tmp_path / "app", ignore=shutil.ignore_patterns(".*", "__pycache__"))
     if page.name == "README.md":
         return tmp_path
     made = [sys.executable, "-m", "loom_cli", "new", "demo", "--in", str(tmp_path)]
