@@ -144,8 +144,9 @@ class Drive:
         self.delivery.stir()
 
     def wants(self, call: Call) -> bool:
-        """Whether *call* still waits for an outcome."""
-        if self.ending is not None or call.settled or call.branch.cut or self.cancelling.dooms(call):
+        """Whether *call* still waits for an outcome; one that was cut does while it is in doubt."""
+        is_cut = call.branch.cut and call.sequence not in self.state.gates
+        if self.ending is not None or call.settled or is_cut or self.cancelling.dooms(call):
             return False
         return call.sequence in self.state.open
 

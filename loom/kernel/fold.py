@@ -163,7 +163,7 @@ def _execution_retried(s: ExecutionState, e: Event) -> ExecutionState:
     gates: Any = HashTrieMap()
     for sequence, start in opened.items():
         doubted = attempts.get(sequence, UNTRIED).doubt is not None
-        if (start.type == "GATE_OPENED" or doubted) and not _is_cut(start, cuts):
+        if doubted or (start.type == "GATE_OPENED" and not _is_cut(start, cuts)):
             gates = gates.insert(sequence, start)
     facts = s.facts._replace(generation=p.generation, failure=None, cause=None)
     settled_list: List[Settled] = List(kept)
@@ -247,7 +247,8 @@ def _scope_cut(s: ExecutionState, e: Event) -> ExecutionState:
     scope = next(x.start for x in s.settled if x.start.sequence == e.payload.start)
     gates = s.gates
     for sequence, start in gates.items():
-        if start.payload.id.startswith(f"{scope.payload.id}/"):
+        # An effect in doubt is asked about though nobody waits for it any more.
+        if start.type == "GATE_OPENED" and start.payload.id.startswith(f"{scope.payload.id}/"):
             gates = gates.remove(sequence)
     return _moved(s, e)._replace(gates=gates, cuts=s.cuts.insert(e.payload.start, Settled(scope, e)))
 

@@ -75,12 +75,17 @@ class StepSyscall:
         self._after_rest(call, drive, known.due_at, known.failed + 1)
 
     def _after_rest(self, call: Call, drive: Drive, due_at: int, attempt: int) -> None:
-        if not drive.wants(call):
+        if not self._goes_on(call, drive):
             return
         if due_at <= drive.now_ms():
             self._dispatch(call, drive, attempt, again=True)
             return
-        drive.timers.add(due_at, lambda: self._dispatch(call, drive, attempt, again=True), lambda: drive.wants(call))
+        drive.timers.add(
+            due_at, lambda: self._dispatch(call, drive, attempt, again=True), lambda: self._goes_on(call, drive)
+        )
+
+    def _goes_on(self, call: Call, drive: Drive) -> bool:
+        return drive.wants(call) and not drive.is_closing(call.branch)
 
     def _dispatch(self, call: Call, drive: Drive, attempt: int, *, again: bool = False, marked: bool = False) -> None:
         if marked or (again and not self.step.idempotent):
@@ -172,7 +177,7 @@ class StepSyscall:
         return f.EffectResolved(call.sequence, "retry")
 
     def again(self, call: Call, drive: Drive) -> None:
-        """Run it again after the verdict "retry"."""
+        """Run it again after the verdict "retry", though its branch was cut meanwhile."""
         known = drive.state.attempts.get(call.sequence, UNTRIED)
-        if drive.wants(call):
+        if not drive.cancelling.dooms(call):
             self._dispatch(call, drive, known.failed + 1, marked=True)

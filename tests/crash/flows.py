@@ -226,4 +226,34 @@ async def laps(ctx: loom.Context, n: int = 1) -> int:
     return n if n == 3 else await ctx.continue_as_new(n + 1)
 
 
+@loom.flow
+async def market(ctx: loom.Context) -> list[Any]:
+    """Take what comes first, though a payment is on its way that must not be made twice; then run out of time."""
+
+    async def pays(ctx: loom.Context) -> str:
+        return await ctx.run(charge, 5, "")
+
+    async def tells(ctx: loom.Context) -> str:
+        await ctx.emit("told")
+        return "told"
+
+    won = await ctx.select("race", pays=pays, tells=tells, waits=loom.gate("never"), late=loom.timer(timedelta(days=1)))
+    two = await ctx.first(
+        2, {room: lambda ctx, room=room: ctx.run(quote, room) for room in ("a", "bb")} | {"gate": loom.gate("never")}
+    )
+    async with ctx.scope() as scope:
+        prices = [scope.start(quote, room) for room in ("north", "south-west")]
+        booked = await ctx.run(book, "hall", await prices[0] | {"hall": 4}, 2)
+    try:
+        async with ctx.scope(name="closing", timeout=SHORT) as scope:
+            await scope.start(waits_for_ever)
+    except loom.ScopeTimedOut as late:
+        return [won.name, sorted(two), booked, await prices[1], late.scope, await ctx.run(mail, "closed")]
+    return []
+
+
+async def waits_for_ever(ctx: loom.Context) -> Any:
+    return await ctx.suspend("never")
+
+
 ANSWERS: Final = {"parallel/north/guests": 2, "parallel/southern/guests": 3}

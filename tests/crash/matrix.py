@@ -18,7 +18,7 @@ from tests.crash.nursery import Nursery
 WRITE_MOMENTS: Final[tuple[Moment, ...]] = ("before write", "after write")
 EFFECT_MOMENTS: Final[tuple[Moment, ...]] = ("effect begins", "effect is done", "effect ends")
 
-ONCE: Final = frozenset({"charge", "charge#1", "pay"})
+ONCE: Final = frozenset({"charge", "charge#1", "pay", "race/pays/charge"})
 """The steps that are declared `idempotent=False`."""
 
 Row = tuple[int, str, int, bytes, bytes | None]

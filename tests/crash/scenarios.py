@@ -34,7 +34,18 @@ class Scenario(NamedTuple):
 def _small(folder: Path, config: dict[str, Any]) -> loom.LoomApp:
     kin: list[loom.Flow[Any, Any]] = [flows.family, flows.child, flows.grandchild]
     return loom.define_config(
-        flows=[flows.pages, flows.rooms, flows.order, flows.trip, flows.held, flows.letters, flows.laps, *kin], **config
+        flows=[
+            flows.pages,
+            flows.rooms,
+            flows.order,
+            flows.trip,
+            flows.held,
+            flows.letters,
+            flows.laps,
+            flows.market,
+            *kin,
+        ],
+        **config,
     )
 
 
@@ -57,9 +68,10 @@ SCENARIOS: Final = {
     "held": Scenario("held", _small, {}),
     "letters": Scenario("letters", _small, {}, letters=flows.LETTERS),
     "family": Scenario("family", _small, {}),
+    "market": Scenario("market", _small, {}),
     "laps": Scenario("laps", _small, {}),
 }
-KILLED: Final = ("pages", "rooms", "order", "trip", "refund_desk", "letters")
+KILLED: Final = ("pages", "rooms", "order", "trip", "refund_desk", "letters", "market")
 """The scenarios whose processes are killed."""
 
 

@@ -64,6 +64,20 @@ def test_a_saga_that_is_killed_while_it_undoes_undoes_nothing_twice(nursery: Nur
         verify(expected, report, lefts)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.proves("SYS-06", "SYS-10")
+def test_a_race_is_won_by_who_is_on_the_log_and_a_block_ends_in_time_wherever_it_is_killed(
+    nursery: Nursery, folder: Path, seed: int
+) -> None:
+    expected = undisturbed(nursery, "market", folder / "market")
+
+    for number, (name, ends) in enumerate(sample(random.Random(seed), {"market": expected})):
+        report, lefts = crash(nursery, name, folder / str(number), ends)
+
+        verify(expected, report, lefts)
+
+
 def test_each_moment_of_each_write_and_effect_is_a_death() -> None:
     found = deaths({"writes": 2, "effects": 1})
 

@@ -30,7 +30,7 @@ def sqlite(folder: Path) -> Storage:
 
 @pytest.mark.proves("LIF-01", "PRN-01", "PRN-10", "PRN-11")
 @pytest.mark.parametrize("store_in", [memory, sqlite])
-@pytest.mark.parametrize("scenario", ["pages", "rooms", "order", "trip"])
+@pytest.mark.parametrize("scenario", ["pages", "rooms", "order", "trip", "market"])
 async def test_a_log_that_was_cut_anywhere_goes_on_to_the_same_end(
     scenario: str, store_in: StoreIn, folder: Path
 ) -> None:

@@ -330,3 +330,50 @@ async def test_the_shape_of_the_log_does_not_depend_on_which_branch_is_quick(see
         assert outcome.value == [0, 2, 4, 6]
         shapes.add(tuple(sorted(start.id for start in await payloads(over, "STEP_STARTED", f"run-{i}"))))
     assert len(shapes) == 1
+
+
+@loom.step(idempotent=False)
+async def slow_once(name: str) -> str:
+    await world.may_end.wait()
+    ran.append(name)
+    return name
+
+
+@pytest.mark.proves("EFF-16")
+@pytest.mark.parametrize("how", ["fails", "first"])
+@pytest.mark.parametrize("verdict", ["done", "failed", "retry"])
+async def test_an_effect_that_was_lost_in_a_branch_that_is_then_cut_is_still_asked_about(
+    how: str, verdict: Any
+) -> None:
+    @loom.flow
+    async def flow(ctx: loom.Context) -> str:
+        async def pays(ctx: loom.Context) -> str:
+            return await ctx.run(slow_once, "paid")
+
+        async def other(ctx: loom.Context) -> str:
+            await ctx.emit("asked")
+            if how == "fails":
+                raise ValueError
+            return "told"
+
+        try:
+            return str(await ctx.any(other, pays) if how == "first" else await ctx.parallel(other, pays))
+        except ValueError:
+            return "failed"
+
+    over = runtime(flow)
+    driving = asyncio.ensure_future(over.start(flow, id=RUN))
+    while "user.asked" not in await kinds(over):
+        await asyncio.sleep(0)
+    left = await cut_off_after(over.storage, 4)
+    world.may_end.set()
+    await driving
+
+    parked = await runtime(flow, storage=left).resume(RUN)
+    outcome = await runtime(flow, storage=left).resolve(RUN, parked.gates[0].gate, verdict, value="paid")
+
+    assert parked.status == "in_doubt"
+    assert outcome.value == ("told" if how == "first" else "failed")
+    assert ran == ["paid", *(["paid"] if verdict == "retry" else [])]
+    written = await kinds(runtime(flow, storage=left))
+    assert written.count("EFFECT_INDOUBT") == written.count("EFFECT_RESOLVED") == 1
