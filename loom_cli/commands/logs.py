@@ -59,9 +59,9 @@ def logs(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
-    """Print the events of an execution, or follow them; of one that has continued as new all its logs, in order.
+    """Print the events of an execution, or follow them.
 
-    Only what is on disk is printed, in the order of the log. --json prints one object a line.
+    Only what is on disk is printed, in the order of the log; of a run that has continued as new all logs, one after the other. --json prints one object a line.
 
     Example: loom logs refund-42
 

@@ -63,7 +63,9 @@ def ps(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
-    """List executions, the newest first. One that has continued as new is listed by its last log.
+    """List executions, the newest first.
+
+    One that has continued as new is listed by its last log.
 
     Example: loom ps --status suspended --limit 20
 

@@ -15,8 +15,10 @@ import pytest
 import loom_cli
 from loom.coordination.live_query import Change
 from loom.core.errors import LoomError
+from loom.core.flow import flow
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.outcome import outcome_of
+from loom.core.schedule import schedule
 from loom.core.views import open_gates
 from loom.devtools.codegen import generate, scan
 from loom.devtools.projects import new_project
@@ -35,6 +37,7 @@ from loom_cli.files import template_files
 from loom_cli.hints import Hints
 from loom_cli.live import state_line
 from loom_cli.outcomes import outcome_json
+from loom_cli.schedule_views import schedule_json
 from loom_cli.sending import kept_words
 from loom_cli.working import report_words
 from tests.golden import logs
@@ -54,6 +57,21 @@ class Core(NamedTuple):
     says: Callable[[Any], bool]
     line: str
 
+
+TIMED: Final = """
+import loom
+from app import hello
+
+app = loom.define_config(flows=[hello], schedules=[loom.schedule("nightly", "0 3 * * *", hello)])
+"""
+
+
+@flow
+async def sleepy(ctx: Any) -> None:
+    """A flow for a schedule."""
+
+
+NIGHTLY: Final = schedule("nightly", "0 3 * * *", sleepy)
 
 CORES: Final[dict[str, Core]] = {
     "new": Core(
@@ -115,6 +133,12 @@ CORES: Final[dict[str, Core]] = {
         lambda: row_json(ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)),
         lambda shape: (shape["id"], shape["length"], shape["gates"]) == ("r1", 4, []),
         "ps --json",
+    ),
+    "schedules": Core(
+        schedule_json,
+        lambda: schedule_json(NIGHTLY, 1_700_000_000_000, 1),
+        lambda shape: (shape["id"], shape["flow"]) == ("nightly", "sleepy"),
+        "schedules --app timed:app --json",
     ),
     "worker": Core(
         report_words,
@@ -215,6 +239,8 @@ def test_the_command_goes_through_it(name: str, desk: Path, monkeypatch: pytest.
     (desk / "flows").mkdir()
     (desk / "flows" / "hello.py").write_bytes(FLOW)
     assert loom("run", "refund", "--set", "order=A", "--set", "amount=1", "--id", "r1", folder=desk).status == 3
+    assert loom("run", "hello", "--detach", folder=desk).status == 0  # something for a worker
+    (desk / "timed.py").write_text(TIMED)
     for module in pkgutil.walk_packages(loom_cli.__path__, "loom_cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
