@@ -16,6 +16,7 @@ from tests.benchmarks.report import Line
 from tests.benchmarks.resuming import cold_resume
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.steps import long_flow, steps_1_safe, steps_1_write_behind, steps_50_safe
+from tests.benchmarks.working import lease_free, pick_up, timers_due, worker_memory, workers_two
 
 BENCHMARKS: Final[Mapping[str, Callable[[Scale], Iterator[Line]]]] = {
     "steps-50-safe": steps_50_safe,
@@ -33,4 +34,9 @@ BENCHMARKS: Final[Mapping[str, Callable[[Scale], Iterator[Line]]]] = {
     "commits": commits,
     "latency": latency,
     "messages": messages,
+    "timers-due": timers_due,
+    "workers-two": workers_two,
+    "lease-free": lease_free,
+    "worker-memory": worker_memory,
+    "pick-up": pick_up,
 }
