@@ -81,9 +81,9 @@ class Claims:
         return await driving
 
     async def _journal(self, claim: Claim) -> Journal:
-        state, row = await load(self._driver.around.storage, claim.row.execution_id)
-        if row.length != claim.row.length or state.is_terminal:
-            raise SequenceConflict(execution_id=row.execution_id, expected=claim.row.length, actual=row.length)
+        state, row = await load(self._driver.around.storage, claim.row.execution_id, row=claim.row)
+        if state.length != row.length or state.is_terminal:
+            raise SequenceConflict(execution_id=row.execution_id, expected=row.length, actual=state.length)
         if state.status == "running" and claim.found != "due":
             left = Standing(claim.taken_from, claim.found)
             return await self._driver.take_over(state, row.incarnation, left, None)

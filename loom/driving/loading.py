@@ -23,8 +23,8 @@ class Loaded(NamedTuple):
     row: ExecutionRow
 
 
-async def load(storage: Storage, id: str) -> Loaded:
-    """Return the run *id*; of a chain its last link.
+async def load(storage: Storage, id: str, *, row: ExecutionRow | None = None) -> Loaded:
+    """Return the run *id*; of a chain its last link. *row* is its row, where that is known already.
 
     Raises:
         ExecutionNotFound: there is no such execution.
@@ -32,10 +32,11 @@ async def load(storage: Storage, id: str) -> Loaded:
         LogCorrupt: events are missing.
     """
     run_id = execution_id(id)
-    row = await storage.row(run_id)
     if row is None:
-        raise ExecutionNotFound(execution_id=id, store=storage.url)
-    row = await last_link(storage, row)
+        row = await storage.row(run_id)
+        if row is None:
+            raise ExecutionNotFound(execution_id=id, store=storage.url)
+        row = await last_link(storage, row)
     run_id = row.execution_id
     events = await read_log(storage, run_id, length=row.length)
     refuse_newer(events)
