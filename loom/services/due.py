@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
 from typing import Final
 
 from loom.core.ids import ExecutionId
@@ -54,7 +53,7 @@ def decide(
     if cursor is None:
         return Decision(starts=(), entries=(), cursor=ScheduleCursor(now_ms), next_at=next_due(schedule, now_ms))
     cap = schedule.catch_up.cap
-    due = list(islice(_due(schedule, cursor.at, now_ms), LOOKED_AT_MAX + cap + 1))
+    due, following = _due(schedule, cursor.at, now_ms, limit=LOOKED_AT_MAX + cap + 1)
     has_more = len(due) > LOOKED_AT_MAX + cap
     looked_at = due[:LOOKED_AT_MAX] if has_more else due
     wanted = frozenset() if has_more else frozenset(_wanted(schedule, due, now_ms))
@@ -62,7 +61,7 @@ def decide(
     for tick in looked_at:
         if not walk.step(tick, wanted=tick in wanted, existing=existing or {}):
             return walk.decision(next_at=now_ms + QUEUE_POLL_MS)
-    return walk.decision(next_at=now_ms if has_more else next_due(schedule, walk.cursor.at))
+    return walk.decision(next_at=now_ms if has_more else following)
 
 
 def next_due(schedule: Schedule, after_ms: int) -> int | None:
@@ -71,9 +70,18 @@ def next_due(schedule: Schedule, after_ms: int) -> int | None:
     return None if tick is None else due_at(schedule, tick)
 
 
-def _due(schedule: Schedule, after_ms: int, now_ms: int) -> Iterator[int]:
-    """Yield the ticks after *after_ms* whose time has come; one whose jitter holds it back holds back those after it."""
-    return takewhile(lambda tick: due_at(schedule, tick) <= now_ms, next_ticks(schedule, after_ms))
+def _due(schedule: Schedule, after_ms: int, now_ms: int, *, limit: int) -> tuple[list[int], int | None]:
+    """Return the ticks after *after_ms* whose time has come, *limit* at most, and when the one after them is due, if any.
+
+    A tick that its jitter holds back holds back those after it.
+    """
+    due: list[int] = []
+    for tick in next_ticks(schedule, after_ms):
+        at = due_at(schedule, tick)
+        if at > now_ms or len(due) == limit:
+            return due, at
+        due.append(tick)
+    return due, None
 
 
 def _wanted(schedule: Schedule, due: list[int], now_ms: int) -> Iterator[int]:

@@ -5,7 +5,9 @@ No method awaits anything, so each is atomic to the tasks of its loop; and nothi
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi import memory_leases
@@ -74,7 +76,9 @@ class MemoryStorage(MemorySchedules, MemoryLines):
 
     async def ids(self, *, after: str = "", prefix: str = "", limit: int = 1000) -> Sequence[ExecutionId]:
         """Return execution ids by code point order; see `EventStore.ids`."""
-        return sorted(key for key in self._logs if key > after and key.startswith(prefix))[:limit]
+        names = self._kept.names
+        start = max(bisect_right(names, after), bisect_left(names, prefix))
+        return list(takewhile(lambda name: name.startswith(prefix), islice(names, start, start + limit)))
 
     async def insert(
         self,
@@ -146,7 +150,7 @@ class MemoryStorage(MemorySchedules, MemoryLines):
 
     async def drivers(self) -> Sequence[str]:
         """Return the drivers that hold something, in order."""
-        return sorted({log.driver for log in self._logs.values() if log.driver})
+        return sorted({log.driver for log in self._kept.due.held.values()})
 
     def subscribe(self, execution_id: ExecutionId, *, start: int = 0) -> AsyncIterator[EventRecord]:
         """Yield the events from *start* on, for ever; see `EventFeed.subscribe`."""

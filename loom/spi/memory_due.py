@@ -25,14 +25,19 @@ def ready_at(log: Log) -> int | None:
 
 
 class DueTimes:
-    """The times of *logs*, longest due first; of one time by flow, then in the order in which they began."""
+    """The times of *logs*, longest due first; of one time by flow, then in the order in which they began. And who is *held*."""
 
     def __init__(self, logs: Mapping[ExecutionId, Log]) -> None:
         self._logs = logs
         self._heap: list[tuple[int, str, Incarnation, ExecutionId]] = []
+        self.held: dict[ExecutionId, Log] = {}
 
     def note(self, log: Log) -> None:
-        """*log* may be due at another time than before."""
+        """*log* may be due at another time than before, or be held by another."""
+        if log.driver:
+            self.held[log.execution_id] = log
+        else:
+            self.held.pop(log.execution_id, None)
         at = ready_at(log)
         noted = None if at is None else (at, log.index.flow)
         if noted != log.noted:

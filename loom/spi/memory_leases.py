@@ -39,7 +39,7 @@ def claim(
 
 def _ready(logs: Logs, gone: Sequence[str], now: int) -> Iterator[Log]:
     """Yield what is due, then what those hold that are *gone*, though it is not due yet."""
-    held = logs.by_id.values() if gone else ()  # looked at before anything is claimed
+    held = list(logs.due.held.values()) if gone else []  # looked at before anything is claimed
     left = [log for log in held if log.driver in gone and log.leased_until > now]
     yield from logs.due.take(now)
     yield from sorted(left, key=lambda log: (log.leased_until, log.index.flow, log.incarnation))

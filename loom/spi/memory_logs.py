@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -75,12 +76,14 @@ class Logs:
         self.clock = clock
         self.by_id: dict[ExecutionId, Log] = {}
         self.due = DueTimes(self.by_id)
+        self.names: list[ExecutionId] = []
         self._tips: dict[str, Log] = {}
         self._incarnations = itertools.count(1)
 
     def begin(self, execution_id: ExecutionId, index: IndexRow) -> Log:
         log = Log(execution_id, Incarnation(next(self._incarnations)), index)
         self.by_id[execution_id] = log
+        insort(self.names, execution_id)
         if index.link >= self.tip_link(index.chain):
             self._tips[index.chain] = log
         return log
