@@ -88,6 +88,7 @@ async def test_timers_and_timeouts_come_when_they_are_due() -> None:
         assert [datetime.fromtimestamp(at / 1000, UTC) for at in fired] == [START + timedelta(days=10)]
 
 
+@pytest.mark.proves("AUT-09")
 async def test_schedules_tick_on_the_clock_of_the_world() -> None:
     async with virtual_world(app(), start=START) as world:
         await world.run_for(timedelta(days=3))

@@ -60,6 +60,7 @@ async def lived(folder: Path, ending: Callable[..., Any], *, dies_after: int | N
         return Ended(state.status, state.facts.result, pager.calls(), moves, alarms), world.writes
 
 
+@pytest.mark.proves("CMP-14")
 @pytest.mark.parametrize(("ending", "moves"), [(solved, UNDONE[:2]), (cancelled, UNDONE)])
 async def test_an_incident_ends_the_same_wherever_the_process_dies(
     ending: Callable[..., Any], moves: list[str], tmp_path: Path
