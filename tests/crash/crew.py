@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import loom
-from loom.kernel.errors import ExecutionAlreadyExists
+from loom.driving.errors import ExecutionAlreadyExists
 from loom.services.worker import Report
 from loom.spi.event_store import ExecutionQuery
 

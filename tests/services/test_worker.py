@@ -20,7 +20,6 @@ from loom.driving.runtime import WorkflowRuntime
 from loom.services import piling
 from loom.services.worker import Report, Worker
 from loom.spi.admission_store import VOID_AFTER_MS, Slots, Terms
-from loom.spi.clock import VirtualClock
 from loom.spi.clock import SystemClock, VirtualClock
 from loom.spi.event_store import ExecutionQuery
 from loom.spi.host import VirtualHost
