@@ -34,6 +34,9 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         ),
         Row("outcome", "loom_cli.commands.outcome", "Attach what came of a decision of a run, learned later"),
         Row("retry", "loom_cli.commands.retry", "Try a failed run again from its failure"),
+        Row("cancel", "loom_cli.commands.cancel", "End a run, after its clean-up"),
+        Row("pause", "loom_cli.commands.pause", "Keep a run from going on, until it is unpaused"),
+        Row("unpause", "loom_cli.commands.unpause", "Let a paused run go on"),
         Row("resolve", "loom_cli.commands.resolve", "Say what came of an effect in doubt"),
     ),
     "Look": (

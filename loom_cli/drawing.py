@@ -87,13 +87,19 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -
         screen.line(Styled(_TRY, "dim"), command)
 
 
+_OPEN: Final = {
+    "paused": "It is paused; this lets it go on:",
+    "running": "It is being driven now, or was cut off; then this goes on with it:",
+}
+
+
 def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:
     if view.status == "failed":
         return "", hints.command("retry")
     if view.status == "diverged":
         return "The code no longer asks what the log recorded. Mend it, then go on:", hints.command("resume")
-    if view.status == "running":
-        return "It is being driven now, or was cut off; then this goes on with it:", hints.command("resume")
+    if view.status in ("paused", "running"):
+        return _OPEN[view.status], hints.command("unpause" if view.status == "paused" else "resume")
     if view.status == "suspended" and view.why:
         until = f" {until_words(view.wake_at, now_ms)}" if view.wake_at is not None else ""
         return f"It waits for {view.why}{until}; then a driver goes on:", hints.command("resume")

@@ -61,7 +61,7 @@ class Driving:
     ) -> None:
         self._cli, self._app, self._quiet, self._as_json = cli, app, quiet, as_json
         self._options = options
-        self._id = ""
+        self._id = self._wanted = ""
         self._kept = _kept_elsewhere(cli, app, options.get("store"))
         self._end: End | None = None
         self._watcher: Watcher = Silent(cli.screen, progress_of(()))
@@ -98,9 +98,9 @@ class Driving:
                 self._cli.screen.note(Styled(crowded_words(state.facts.flow, PILE), "yellow"))
             return state, outcome
 
-    def go_on(self, execution_id: str, past: Sequence[Event], verb: Verb) -> ExitCode:
-        """Drive *execution_id* on, whose log so far is *past*."""
-        self._id = execution_id
+    def go_on(self, execution_id: str, past: Sequence[Event], verb: Verb, *, wanted: str = "") -> ExitCode:
+        """Drive *execution_id* on, whose log so far is *past*. Ends well, too, when it stands as *wanted* then."""
+        self._id, self._wanted = execution_id, wanted
         return self._drive(verb, progress_of(past, attempts_max=attempts_max(self._app)))
 
     def started(self, execution_id: str) -> None:
@@ -241,7 +241,8 @@ class Driving:
         screen.flush()
         if end.status == "interrupted":
             return ExitCode.INTERRUPTED
-        return exit_code_of_status(end.status or (end.outcome.status if end.outcome is not None else end.state.status))
+        status = end.status or (end.outcome.status if end.outcome is not None else end.state.status)
+        return ExitCode.DONE if status == self._wanted else exit_code_of_status(status)
 
     def _tell_person(self, teller: Teller, end: End) -> None:
         if end.outcome is not None:

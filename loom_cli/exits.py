@@ -30,6 +30,7 @@ _BY_ERROR: Final = {
     "execution-compensated": ExitCode.USAGE,
     "execution-ended": ExitCode.USAGE,
     "execution-not-failed": ExitCode.USAGE,
+    "execution-not-paused": ExitCode.USAGE,
     "execution-not-found": ExitCode.NOT_FOUND,
     "gate-ambiguous": ExitCode.USAGE,
     "gate-not-open": ExitCode.USAGE,

@@ -10,7 +10,10 @@ from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
 from loom_cli.schemas import example
 
-_DRIVING: Final = ("run", "worker", "resume", "resolve", "retry", "send", "inbox hold", "inbox release", "outcome add")
+_DRIVING: Final = (
+    *("run", "worker", "resume", "resolve", "retry", "cancel", "pause", "unpause"),
+    *("send", "inbox hold", "inbox release", "outcome add"),
+)
 
 
 class Hints(NamedTuple):
@@ -43,6 +46,10 @@ class Hints(NamedTuple):
             return f"{self.command('show')} prints its result"
         if state.status == "failed":
             return f"{self.command('retry')} tries it again from the failure"
+        if state.status in ("cancelled", "continued"):
+            return f"{self.command('show')} tells how it ended"
+        if state.status == "paused":
+            return f"{self.command('unpause')} lets it go on"
         doubts = [gate for gate in open_gates(state) if gate.in_doubt]
         if doubts:
             return f"{self.command('resolve', '--as VERDICT', after=[doubts[0].gate])} says what came of an effect in doubt"

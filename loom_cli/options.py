@@ -89,6 +89,9 @@ DetachOption: TypeAlias = Annotated[
 PrincipalOption: TypeAlias = Annotated[
     str | None, typer.Option("--as", metavar="PRINCIPAL", help="Who is acting, instead of LOOM_PRINCIPAL or the user.")
 ]
+ReasonOption: TypeAlias = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why, for whoever reads the log.")
+]
 QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 # -- of commands that can be for many runs ---------------------------------------------------------------------------

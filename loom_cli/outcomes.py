@@ -85,6 +85,11 @@ class Teller:
                 self._value(_result(state, outcome, as_logged=readable))
             case "failed":
                 self._failed(state)
+            case "cancelled":
+                self._cancelled(state, outcome)
+            case "paused":
+                self._head("waiting", "paused", "is paused")
+                self._command("let it go on:", self._hints.command("unpause"))
             case "accepted":
                 self.accepted(outcome.driver)
             case "diverged":
@@ -130,6 +135,14 @@ class Teller:
         for indent, text, style in failure_lines(state.facts.failure or {}, _cause(state)):
             self._line(Styled(text, style), indent=indent)
         self._command("try again from there:", self._hints.command("retry"))
+
+    def _cancelled(self, state: ExecutionState, outcome: Outcome[Any]) -> None:
+        why = f": {outcome.reason}" if outcome.reason else ""
+        self._head("none", "cancelled", f"cancelled in {_took(state)}{why}")
+        if state.facts.failure is not None:
+            self._line("its clean-up failed")
+            for indent, text, style in failure_lines(state.facts.failure, None):
+                self._line(Styled(text, style), indent=indent)
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 

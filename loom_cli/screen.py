@@ -33,9 +33,11 @@ STATUS_STYLES: Final = {
     "suspended": "yellow",
     "in_doubt": "magenta",
     "diverged": "red",
+    "paused": "cyan",
     "completed": "green",
     "failed": "red",
     "cancelled": "red",
+    "continued": "dim",
 }
 """One colour a status, the same in every command."""
 

@@ -48,6 +48,11 @@ def report_json(report: Report, now_ms: int) -> dict[str, Any]:
     }
 
 
+def opening_words(store: str) -> str:
+    """Return what a worker says first: on which *store* it works."""
+    return f"working on {store}"
+
+
 def report_words(report: Report) -> tuple[str, str]:
     """Return what is said of a report, and the status whose style it has; nothing for what is of no interest."""
     if report.outcome is not None:
@@ -83,7 +88,7 @@ class Working:
         options["told"] = self._told
         worker = self._worker = self._app.worker(**options)
         if not self._quiet:
-            self._cli.screen.note(Styled(f"working on {self._app.storage.url}", "bold"))
+            self._cli.screen.note(Styled(opening_words(self._app.storage.url), "bold"))
         try:
             with prints_beside_the_result(self._cli.screen), self._interruption.handling():
                 self._cli.run(self._interruption.watch(self._run(worker)))

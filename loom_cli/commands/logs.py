@@ -61,7 +61,9 @@ def logs(
 ) -> ExitCode:
     """Print the events of an execution, or follow them.
 
-    Only what is on disk is printed, in the order of the log; of a run that has continued as new all logs, one after the other. --json prints one object a line.
+    Of one that has continued as new, all its logs are printed, in order.
+
+    Only what is on disk is printed, in the order of the log. --json prints one object a line.
 
     Example: loom logs refund-42
 

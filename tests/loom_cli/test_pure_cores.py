@@ -38,8 +38,9 @@ from loom_cli.hints import Hints
 from loom_cli.live import state_line
 from loom_cli.outcomes import outcome_json
 from loom_cli.schedule_views import schedule_json
+from loom_cli.selecting import VERBS, Where, chosen
 from loom_cli.sending import kept_words
-from loom_cli.working import report_words
+from loom_cli.working import opening_words
 from tests.golden import logs
 from tests.golden.make import INDEX
 from tests.loom_cli.projects import loom
@@ -104,6 +105,26 @@ CORES: Final[dict[str, Core]] = {
         lambda fact: (fact.generation, fact.reopened) == (1, [3]),
         "retry r1",
     ),
+    "unpause": Core(
+        chosen,
+        lambda: chosen(
+            [ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], Where(), VERBS["unpause"], now_ms=0
+        ),
+        lambda found: [each.refused for each in found] == ["is running, not paused"],
+        "unpause --where flow=refund --where status=suspended --dry-run",
+    ),
+    "pause": Core(
+        chosen,
+        lambda: chosen([ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], Where(), VERBS["pause"], now_ms=0),
+        lambda found: [each.refused for each in found] == [None],
+        "pause --where flow=refund --where status=suspended --dry-run",
+    ),
+    "cancel": Core(
+        chosen,
+        lambda: chosen([ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], Where(), VERBS["cancel"], now_ms=0),
+        lambda found: [each.refused for each in found] == [None],
+        "cancel --where flow=refund --where status=suspended --dry-run",
+    ),
     "resolve": Core(
         doubt_meant,
         lambda: doubt_meant(fold_at(LOGS["doubts"], 3), "wire#ada"),
@@ -141,9 +162,9 @@ CORES: Final[dict[str, Core]] = {
         "schedules --app timed:app --json",
     ),
     "worker": Core(
-        report_words,
-        lambda: report_words(Report("refused", "r1", error=LoomError("no"))),
-        lambda words: words == ("cannot be driven here, and is left as it was: no", "diverged"),
+        opening_words,
+        lambda: opening_words("memory:"),
+        lambda words: words == "working on memory:",
         "worker --until-idle",
     ),
     "show": Core(
@@ -239,7 +260,6 @@ def test_the_command_goes_through_it(name: str, desk: Path, monkeypatch: pytest.
     (desk / "flows").mkdir()
     (desk / "flows" / "hello.py").write_bytes(FLOW)
     assert loom("run", "refund", "--set", "order=A", "--set", "amount=1", "--id", "r1", folder=desk).status == 3
-    assert loom("run", "hello", "--detach", folder=desk).status == 0  # something for a worker
     (desk / "timed.py").write_text(TIMED)
     for module in pkgutil.walk_packages(loom_cli.__path__, "loom_cli."):
         if not module.name.endswith("__main__"):
