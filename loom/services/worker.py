@@ -12,12 +12,14 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
 from loom.core.outcome import Outcome
 from loom.kernel.errors import DriveInterrupted, SequenceConflict
+from loom.kernel.journal import tell
 from loom.services.piling import Piling
 from loom.services.scheduling import Ticked
 from loom.spi.clock import Clock, SystemClock
@@ -123,7 +125,7 @@ class Worker:
         ticking: Ticking | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._work, self._options, self._scheduler, self._told = work, options, scheduler, told
+        self._work, self._options, self._scheduler, self._told = work, options, scheduler, partial(tell, told)
         self._ticking, self._clock, self._next_tick_at = ticking, clock or SystemClock(), 0
         self._hands = _Hands()
         self._refused: dict[ExecutionId, _Refusal] = {}

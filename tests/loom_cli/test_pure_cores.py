@@ -28,7 +28,6 @@ from loom.lenses.execution import execution_view
 from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view
 from loom.lenses.shapes import gate_json
-from loom.services.worker import Report
 from loom.spi import ExecutionRow, Request
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
