@@ -18,7 +18,7 @@ from loom.spi.memory import MemoryStorage
 from tests.services import test_worker as shared
 from tests.services.test_worker import DONE, FLOWS, GO, POLL_S, Place, ended, hangs, naps, until, working
 
-place, afresh = shared.place, shared._afresh  # noqa: SLF001  # the fixtures of both files
+place, afresh = shared.place, shared._afresh  # the fixtures of both files
 
 
 @pytest.mark.proves("RNG-21", "SUS-07")
