@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
+from loom.core.collecting import collected_later
+
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -386,7 +388,8 @@ def _definition(lines: list[str], code: CodeType) -> FunctionNode | None:
     for end in (*ends, len(lines)):
         text = "".join(("if 1:\n" if indent else "", *lines[first:end]))
         try:
-            [node] = ast.parse(text).body
+            with collected_later():
+                [node] = ast.parse(text).body
         except SyntaxError:
             continue
         found = node.body[0] if isinstance(node, ast.If) else node
@@ -412,7 +415,8 @@ def _is_of(node: ast.stmt, code: CodeType) -> TypeGuard[FunctionNode]:
 
 def _lambda(lines: list[str], code: CodeType) -> FunctionNode | None:
     """Parse the whole file: a lambda starts anywhere in a line, and there may be several in one."""
-    tree = ast.parse("".join(lines))
+    with collected_later():  # CPython 3.11 miscounts the depth of a tree if a coroutine is closed while it is made
+        tree = ast.parse("".join(lines))
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
     if len(found) > 1:
         places = set(code.co_positions())
