@@ -7,11 +7,11 @@ difference. Who drives the run journals it where it is received (loom/kernel/rec
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from loom import values
 from loom.core import facts as f
-from loom.core.errors import ExecutionTerminated
+from loom.core.errors import ExecutionTerminated, InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation, execution_id, label
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
@@ -22,6 +22,9 @@ from loom.driving.driver import Driver
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.parents import tells_of_failure
 from loom.spi.event_store import LaneClosed, RequestTaken
+
+OWN_TOPICS: Final = "loom."
+"""Topics that start so carry what Loom tells its own runs, such as the end of a child; nobody may send to them."""
 
 GoOn: TypeAlias = Callable[[str], Awaitable[Outcome[Any]]]
 """Drives a parked run on."""
@@ -40,8 +43,10 @@ def letter(topic: str, message: Any, *, key: str | None, principal: str | None) 
     """Return a letter, checked before anything is written.
 
     Raises:
-        InvalidId, InvalidPayload, NotSerializable: topic, key, principal or message cannot be used.
+        InvalidId, InvalidDeclaration, InvalidPayload, NotSerializable: topic, key, principal or message cannot be used.
     """
+    if topic.startswith(OWN_TOPICS):
+        raise InvalidDeclaration(f"the topic {topic!r} is Loom's own", hint="Topics of yours start with another word.")
     for kind, text in (("key", key), ("principal", principal)):
         if text is not None:
             label(kind, text)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import loom
-from loom.core.errors import ExecutionTerminated, InvalidId
+from loom.core.errors import ExecutionTerminated, InvalidDeclaration, InvalidId
 from loom.core.ids import ExecutionId
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.runtime import WorkflowRuntime
@@ -494,3 +494,10 @@ async def test_a_message_that_a_retry_keeps_is_not_put_back() -> None:
 @loom.flow
 async def then_works(ctx: loom.Context) -> list[Any]:
     return [await ctx.receive("news"), await ctx.run(fragile)]
+
+
+async def test_nobody_can_send_what_loom_tells_its_own_runs() -> None:
+    over = runtime()
+
+    with pytest.raises(InvalidDeclaration, match="Loom's own"):
+        await over.send(RUN, "loom.child:run-1.x", {"status": "completed"})
