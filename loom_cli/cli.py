@@ -73,6 +73,21 @@ class Cli:
 
         return SqliteStorage(store_location(store, folder=self.folder).path, readonly=True)
 
+    def writer(self, store: str | None) -> Storage:
+        """Return the store that *store* or the surroundings name, for a command that changes it without the app.
+
+        Raises:
+            StoreNotFound: there is none, and none is made.
+        """
+        from loom.plugins.sqlite import SqliteStorage
+        from loom.plugins.sqlite.location import store_location
+        from loom.spi.errors import StoreNotFound
+
+        path = store_location(store, folder=self.folder).path
+        if not path.exists():
+            raise StoreNotFound(f"there is no store at {path}", store=f"sqlite:{path}")
+        return SqliteStorage(path)
+
     def app(self, reference: str | None, *, store: str | None = None) -> LoomApp:
         """Import and return the app that *reference* or the surroundings name.
 

@@ -14,12 +14,20 @@ from loom_cli.hints import Hints
 from loom_cli.readable import readable
 from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
 from loom_cli.times import date_time, distance, duration, moment
-from loom_cli.wording import counted, difference_rows, joined, until_words
+from loom_cli.wording import CAUSE_WORDS, counted, difference_rows, joined, until_words
 
 _TRY: Final = "  try   "
 _CHILDREN_SHOWN: Final = 12
 _CALL_VALUES: Final = ("args", "show", "result", "answer", "choice", "candidates", "branches", "data", "reason")
 """What a call was asked with and what came of it, of all that its events hold."""
+
+_NEXT: Final = {
+    "failed": ("", "retry"),
+    "diverged": ("The code no longer asks what the log recorded. Mend it, then go on:", "resume"),
+    "paused": ("It is paused; this lets it go on:", "unpause"),
+    "running": ("It is being driven now, or was cut off; then this goes on with it:", "resume"),
+}
+"""By the status of a run: what there is to say of what comes next, and the command for it."""
 
 NO_UNREAD: Final[Mapping[str, int]] = {}
 
@@ -52,7 +60,8 @@ def draw_execution(
 
 def _draw_head(screen: Screen, view: ExecutionView, now_ms: int) -> None:
     status = Styled(view.status.replace("_", " "), STATUS_STYLES.get(view.status, ""))
-    screen.line(Styled(view.id, "bold"), "  ", status)
+    is_stopping = view.cancel is not None and view.status not in TERMINAL
+    screen.line(Styled(view.id, "bold"), "  ", status, Styled(", cancelling" if is_stopping else "", "red"))
     by = f" by {view.principal}" if view.principal else ""
     took = f", ran {duration(view.at - view.started_at)}" if view.status in TERMINAL else ""
     drives = f", driven {view.drives} times" if view.drives > 1 else ""
@@ -64,8 +73,20 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int) -> None:
         screen.line(Styled(f"log {view.link} of {view.first}, which continues as new{goes_on}", "dim"))
     if view.parent is not None:
         screen.line(Styled(f"child of {view.parent}, started by {view.step}", "dim"))
+    if stop := stop_words(view):
+        grace = view.cancel.grace_until_at if view.cancel is not None and is_stopping else None
+        screen.line(Styled(joined(stop, f"grace {until_words(grace, now_ms)}" if grace else ""), "dim"))
     if view.sequence < view.last:
         screen.line(Styled(f"as it stood after event {view.sequence} of {view.last}", "cyan"))
+
+
+def stop_words(view: ExecutionView) -> str:
+    """Return by whom or what, and why, a run was cancelled or paused; empty when it was neither."""
+    stop = view.cancel or view.pause
+    if stop is None:
+        return ""
+    verb = f"cancelled{CAUSE_WORDS.get(view.cancel.cause, '')}" if view.cancel is not None else "paused"
+    return " ".join(filter(None, [verb, _by(stop.by)])) + (f": {stop.reason}" if stop.reason else "")
 
 
 def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -> None:
@@ -87,19 +108,10 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -
         screen.line(Styled(_TRY, "dim"), command)
 
 
-_OPEN: Final = {
-    "paused": "It is paused; this lets it go on:",
-    "running": "It is being driven now, or was cut off; then this goes on with it:",
-}
-
-
 def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:
-    if view.status == "failed":
-        return "", hints.command("retry")
-    if view.status == "diverged":
-        return "The code no longer asks what the log recorded. Mend it, then go on:", hints.command("resume")
-    if view.status in ("paused", "running"):
-        return _OPEN[view.status], hints.command("unpause" if view.status == "paused" else "resume")
+    if view.status in _NEXT:
+        told, verb = _NEXT[view.status]
+        return told, hints.command(verb)
     if view.status == "suspended" and view.why:
         until = f" {until_words(view.wake_at, now_ms)}" if view.wake_at is not None else ""
         return f"It waits for {view.why}{until}; then a driver goes on:", hints.command("resume")
@@ -173,7 +185,9 @@ def _draw_values(screen: Screen, view: ExecutionView) -> None:
     for late in view.outcomes:
         told = joined(f"{late.decision}: {screen.brief(readable(late.value), 60)}", late.note or "", _by(late.by))
         screen.line(Styled("learned  ", "dim"), told)
-    if view.failure is not None and view.status == "failed":
+    if view.failure is not None and view.status == "cancelled":
+        screen.line(Styled("its clean-up failed", "red"))
+    if view.failure is not None:
         for indent, text, style in failure_lines(view.failure, _cause(view)):
             screen.line(" " * (indent - 2), Styled(text, style))
 

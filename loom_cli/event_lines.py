@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from loom.core.envelope import EventEnvelope
 from loom.kernel.fold import EVENTS, USER_PREFIX
 from loom.lenses.folding import is_newer
-from loom_cli.wording import end_words, joined
+from loom_cli.wording import CAUSE_WORDS, end_words, joined
 
 Event = EventEnvelope[Any]
 NameOf = Callable[[int], str]
@@ -33,6 +33,7 @@ _VALUES: Final = {
 
 _STYLES: Final = (
     ("EXECUTION_COMPLETED", "green"),
+    ("EXECUTION_CANCEL*", "red"),
     ("*_FAILED", "red"),
     ("*_DIVERGED", "red"),
     ("*_TIMED_OUT", "yellow"),
@@ -111,6 +112,10 @@ def _words(event: Event) -> list[str]:
     return [reason] if reason else []
 
 
+def _stopped(payload: Any) -> str:
+    return joined(CAUSE_WORDS.get(payload.cause, "").strip(), payload.reason or "")
+
+
 def _differing(differences: Sequence[Mapping[str, Any]]) -> str:
     ids = [str(difference.get("id")) for difference in differences]
     more = ", ..." if len(ids) > _IDS_MAX else ""
@@ -118,6 +123,8 @@ def _differing(differences: Sequence[Mapping[str, Any]]) -> str:
 
 
 _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "EXECUTION_CANCEL_REQUESTED": _stopped,
+    "EXECUTION_CANCELLED": _stopped,
     "EXECUTION_SUSPENDED": lambda payload: f"waits for {payload.why}" if payload.why else "",
     "EXECUTION_RESUMED": lambda payload: "after it was cut off" if payload.cut_off else "",
     "EXECUTION_CONTINUED": lambda payload: f"goes on as {payload.next}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -63,15 +64,15 @@ SetOption: TypeAlias = Annotated[
 ]
 
 
-def _seconds(given: str | float) -> float:
+def seconds(given: str | float) -> float:
     """Return the number of seconds that *given* is, `inf` for ever."""
     try:
-        seconds = float(given)
+        number = float(given)
     except ValueError:
-        seconds = -1
-    if not seconds >= 0:  # `nan` is not, either
+        number = -1
+    if not number >= 0:  # `nan` is not, either
         raise typer.BadParameter(f"{given} is no number of seconds")
-    return seconds
+    return number
 
 
 WaitOption: TypeAlias = Annotated[
@@ -79,8 +80,31 @@ WaitOption: TypeAlias = Annotated[
     typer.Option(
         "--wait",
         metavar="SECONDS",
-        parser=_seconds,
+        parser=seconds,
         help="How long to wait in place for a timer before parking; inf: for ever.",
+    ),
+]
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def span(given: str | timedelta) -> timedelta:
+    """Return the time that *given* is: seconds, or a number with its unit, such as `90s`, `2h` or `3d`."""
+    if isinstance(given, timedelta):
+        return given
+    number, unit = (given[:-1], given[-1:]) if given[-1:] in _UNITS_S else (given, "s")
+    try:
+        taken = timedelta(seconds=float(number) * _UNITS_S[unit])
+    except (ValueError, OverflowError):
+        taken = timedelta(0)
+    if not taken > timedelta(0):
+        raise typer.BadParameter(f"{given} is no time to take: write seconds, or 90s, 2h, 3d")
+    return taken
+
+
+DeadlineOption: TypeAlias = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--deadline", metavar="TIME", parser=span, help="Cancel it after so long, its waiting included: 90s, 2h, 3d."
     ),
 ]
 DetachOption: TypeAlias = Annotated[

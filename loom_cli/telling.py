@@ -9,6 +9,7 @@ from loom.kernel.fold import USER_PREFIX
 from loom_cli.progress import Progress, tried_words
 from loom_cli.times import duration
 from loom_cli.wording import (
+    CAUSE_WORDS,
     Event,
     attempt_words,
     branches_words,
@@ -140,7 +141,21 @@ def _dropped(progress: Progress, event: Event) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} came too late: {reason}"
 
 
+def _cancel_requested(progress: Progress, event: Event) -> str:
+    fact, by = event.payload, event.metadata.get("principal")
+    who = f" by {by}" if by else ""
+    grace = until_words(fact.due_at, event.at)
+    told = f"cancelled{CAUSE_WORDS.get(fact.cause, '')}{who}{f': {one_line(fact.reason)}' if fact.reason else ''}"
+    return f"{told}; its clean-up has {grace.replace('until', 'time until')}"
+
+
+def _grace_ended(progress: Progress, event: Event) -> str:
+    return "the time for its clean-up is over: what it still does is cut off"
+
+
 _TOLD: Final = {
+    "EXECUTION_CANCEL_REQUESTED": _cancel_requested,
+    "EXECUTION_GRACE_ENDED": _grace_ended,
     "EXECUTION_RESUMED": _resumed,
     "EXECUTION_RETRIED": _retried,
     "EXECUTION_MIGRATED": _migrated,

@@ -14,6 +14,13 @@ from loom_cli.times import distance, duration, moment
 Event = EventEnvelope[Any]
 
 NOTE_MAX: Final = 160
+CAUSE_WORDS: Final = {
+    "deadline": " since its time was over",
+    "parent": " with its parent",
+    "force": " by force, without its clean-up",
+    "superseded": " for a newer one",
+}
+"""What had a run cancelled, where nobody asked for it."""
 
 
 KINDS: Final = {

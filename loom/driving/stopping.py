@@ -29,8 +29,8 @@ GRACE_S: Final = GRACE_MS / 1000
 _GRACE_MAX_S: Final = 1e10
 
 
-def cancel_ask(reason: str | None, principal: str | None, grace_s: float, *, link: int = 1) -> Ask:
-    """Return the request to cancel a run, checked before anything is written; one counts a link of its chain.
+def cancel_ask(reason: str | None, principal: str | None, grace_s: float) -> Ask:
+    """Return the request to cancel a run, checked before anything is written.
 
     Raises:
         InvalidId, InvalidDeclaration: the principal or the grace cannot be used.
@@ -40,7 +40,7 @@ def cancel_ask(reason: str | None, principal: str | None, grace_s: float, *, lin
     by = label("principal", principal) if principal else None
     grace_ms = round(min(grace_s, _GRACE_MAX_S) * 1000)
     body = {"cause": "request", "reason": reason, "grace_ms": grace_ms, "principal": by}
-    return Ask("cancel", f"cancel:{link}", body, "the cancellation")
+    return Ask("cancel", "cancel", body, "the cancellation")
 
 
 def due_at(deadline: timedelta | None, now_ms: int) -> int | None:
@@ -56,13 +56,39 @@ def due_at(deadline: timedelta | None, now_ms: int) -> int | None:
     return now_ms + round(deadline.total_seconds() * 1000)
 
 
+def paused(state: ExecutionState, reason: str | None) -> f.ExecutionPaused | None:
+    """Return the fact that pausing a run adds, None where it is paused already.
+
+    Raises:
+        ExecutionTerminated: it has ended.
+    """
+    return None if _open(state).status == "paused" else f.ExecutionPaused(reason)
+
+
+def unpaused(state: ExecutionState) -> f.ExecutionUnpaused:
+    """Return the fact that letting a paused run go on adds.
+
+    Raises:
+        ExecutionTerminated, ExecutionNotPaused: it has ended, or is not paused.
+    """
+    if _open(state).status != "paused":
+        raise ExecutionNotPaused(execution_id=state.execution_id, status=state.status)
+    return f.ExecutionUnpaused()
+
+
+def _open(state: ExecutionState) -> ExecutionState:
+    if state.is_terminal:
+        raise ExecutionTerminated(execution_id=state.execution_id, status=state.status)
+    return state
+
+
 class Stopping:
     """Stops runs, and has them driven as far as that takes."""
 
     def __init__(self, driver: Driver, load: Load) -> None:
         self._driver, self._load = driver, load
 
-    async def cancel(self, id: str, ask: Ask, go_on: GoOn) -> Outcome[Any]:
+    async def cancel(self, id: str, ask: Ask, go_on: GoOn | None) -> Outcome[Any]:
         """Ask for the run to be cancelled, durably, and *go_on* with it unless somebody drives it.
 
         Raises:
@@ -80,17 +106,18 @@ class Stopping:
         """
         run_id = await self._driver.tip(execution_id(id))
         while True:
-            state, _ = await self._open(run_id)
-            if state.status == "paused":
+            state, _ = await self._load(run_id)
+            fact = paused(state, reason)
+            if fact is None:
                 return self._driver.outcome(state, None)
             if await self._driver.is_driven(run_id):
                 await self._ask(run_id, Ask("pause", "", {"reason": reason, "principal": principal}, "the pause"))
-                return Outcome(execution_id=run_id, status="accepted", length=state.length)
-            paused = await self._append(run_id, "EXECUTION_PAUSED", f.ExecutionPaused(reason), principal)
-            if paused is not None:
-                return self._driver.outcome(paused, None)
+                return await self._driver.accepted(run_id)
+            stands = await self._append(run_id, "EXECUTION_PAUSED", fact, principal)
+            if stands is not None:
+                return self._driver.outcome(stands, None)
 
-    async def unpause(self, id: str, principal: str | None, go_on: GoOn) -> Outcome[Any]:
+    async def unpause(self, id: str, principal: str | None, go_on: GoOn | None) -> Outcome[Any]:
         """Let a paused run go on, and *go_on* with it.
 
         Raises:
@@ -98,11 +125,10 @@ class Stopping:
         """
         run_id = await self._driver.tip(execution_id(id))
         while True:
-            state, _ = await self._open(run_id)
-            if state.status != "paused":
-                raise ExecutionNotPaused(execution_id=run_id, status=state.status)
-            if await self._append(run_id, "EXECUTION_UNPAUSED", f.ExecutionUnpaused(), principal) is not None:
-                return await go_on(run_id)
+            fact = unpaused((await self._load(run_id))[0])
+            if await self._append(run_id, "EXECUTION_UNPAUSED", fact, principal) is not None:
+                self._driver.call()
+                return await self._driven(run_id, go_on)
 
     async def end(self, id: str, reason: str | None, principal: str | None) -> Outcome[Any]:
         """End the run as cancelled by the record alone; who drives it loses it.
@@ -112,22 +138,17 @@ class Stopping:
         """
         run_id, fact = await self._driver.tip(execution_id(id)), f.ExecutionCancelled("force", reason)
         while True:
-            state, _ = await self._open(run_id)
+            state = _open((await self._load(run_id))[0])
             await self._driver.family.dismiss(state, reason)
             ended = await self._append(run_id, "EXECUTION_CANCELLED", fact, principal)
             if ended is not None:
                 return self._driver.outcome(ended, None)
 
-    async def _open(self, run_id: ExecutionId) -> tuple[ExecutionState, Any]:
-        state, incarnation = await self._load(run_id)
-        if state.is_terminal:
-            raise ExecutionTerminated(execution_id=run_id, status=state.status)
-        return state, incarnation
-
     async def _append(self, run_id: ExecutionId, type_: str, fact: Any, principal: str | None) -> ExecutionState | None:
         """Append one fact to the run as it is now; None when it has moved on meanwhile."""
         async with self._driver.place(run_id):
-            journal = self._driver.journal(*await self._open(run_id), drives=False)
+            state, incarnation = await self._load(run_id)
+            journal = self._driver.journal(_open(state), incarnation, drives=False)
             journal.commit(type_, fact, {"principal": principal} if principal else {})
             try:
                 await journal.barrier()
@@ -139,19 +160,21 @@ class Stopping:
     async def _ask(self, run_id: ExecutionId, ask: Ask) -> None:
         store = self._driver.around.storage
         row = await store.row(run_id)
+        if row is not None and ask.kind == "cancel":
+            ask = ask._replace(key=f"cancel:{row.index.link}")  # once for each log of a chain
         taken = None if row is None else await self._driver.insert(run_id, row.incarnation, ask)
         if taken is None:
             raise ExecutionNotFound(execution_id=run_id, store=store.url)
         if isinstance(taken, LaneClosed):
             raise ExecutionTerminated(execution_id=run_id, status=taken.status)
 
-    async def _driven(self, run_id: ExecutionId, go_on: GoOn) -> Outcome[Any]:
-        if await self._driver.is_driven(run_id):
-            return Outcome(execution_id=run_id, status="accepted")
+    async def _driven(self, run_id: ExecutionId, go_on: GoOn | None) -> Outcome[Any]:
+        if go_on is None or await self._driver.is_driven(run_id):
+            return await self._driver.accepted(run_id)
         try:
             return await go_on(run_id)
         except (SequenceConflict, ExecutionTerminated):  # somebody else took it up, and has read the lane
-            return Outcome(execution_id=run_id, status="accepted")
+            return await self._driver.accepted(run_id)
 
 
 class StoppingVerbs(ABC):
@@ -171,19 +194,22 @@ class StoppingVerbs(ABC):
         principal: str | None = None,
         grace_s: float = GRACE_S,
         force: bool = False,
+        drive: bool = True,
         linger_s: float = LINGER_S,
     ) -> Outcome[Any]:
         """Have an execution end as cancelled, whatever it is doing, after it has cleaned up for *grace_s* seconds at most.
 
         Its flow gets `loom.Cancelled` where it stands. A run that waits is driven through its clean-up now, one that
-        somebody drives ends soon ("accepted"). With *force* it is ended by the record alone, and none of its code runs.
+        somebody drives, or that is not to be driven here (*drive*), ends soon ("accepted"). With *force* it is ended by the
+        record alone, and none of its code runs.
 
         Raises:
             ExecutionNotFound, ExecutionTerminated, InvalidDeclaration: nothing was written.
             Denied: only the refusal was written.
             ReplayDivergence: its code does not fit its log; the request stands, and *force* would end it.
         """
-        ask, go_on = cancel_ask(reason, principal, grace_s), self._going_on(principal, linger_s)
+        ask = cancel_ask(reason, principal, grace_s)
+        go_on = self._going_on(principal, linger_s) if drive else None
         await self._authorization.ask("cancel", execution_id, principal)
         if force:
             return await self._stopping.end(execution_id, reason, principal)
@@ -204,15 +230,15 @@ class StoppingVerbs(ABC):
         return await self._stopping.pause(execution_id, reason, principal)
 
     async def unpause(
-        self, execution_id: str, *, principal: str | None = None, linger_s: float = LINGER_S
+        self, execution_id: str, *, principal: str | None = None, drive: bool = True, linger_s: float = LINGER_S
     ) -> Outcome[Any]:
-        """Let a paused execution go on, and drive it.
+        """Let a paused execution go on, and drive it, unless that is left to a worker.
 
         Raises:
             ExecutionNotFound, ExecutionTerminated, ExecutionNotPaused: nothing was written.
             Denied: only the refusal was written.
             As `resume`.
         """
-        go_on = self._going_on(principal, linger_s)
+        go_on = self._going_on(principal, linger_s) if drive else None
         await self._authorization.ask("unpause", execution_id, principal)
         return await self._stopping.unpause(execution_id, principal, go_on)

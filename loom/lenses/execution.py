@@ -93,6 +93,24 @@ class ChildView(NamedTuple):
     status: str
 
 
+class CancelView(NamedTuple):
+    """That a run is cancelled: what for (*cause*), why, when, until when it may clean up (None: it was ended by force), by whom."""
+
+    cause: str
+    reason: str | None
+    at: int
+    grace_until_at: int | None
+    by: str | None
+
+
+class PauseView(NamedTuple):
+    """That a run is paused: why, since when, by whom."""
+
+    reason: str | None
+    at: int
+    by: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionView:
     """Where an execution stands after event number *sequence* of *last*. Values are as they stand on the log.
@@ -102,7 +120,8 @@ class ExecutionView:
 
     *calls* are its syscalls in the order asked, each scope followed by what stands in it; *gates* what waits for a
     person, *receives* what waits for a message, *held* the topics that are held back, *outcomes* what was learned of
-    decisions later. *digest* names the state, *chain* the log so far. Times are ms since the epoch.
+    decisions later. *cancel* says who cancelled it and why, *pause* who paused it. *digest* names the state, *chain* the log
+    so far. Times are ms since the epoch.
     """
 
     id: str
@@ -135,6 +154,8 @@ class ExecutionView:
     receives: tuple[AwaitedMessage, ...]
     held: tuple[str, ...]
     outcomes: tuple[LateOutcome, ...]
+    cancel: CancelView | None
+    pause: PauseView | None
     calls: tuple[CallView, ...]
     digest: str
     chain: str
@@ -185,10 +206,22 @@ def execution_view(
         receives=tuple(awaited_messages(state)),
         held=tuple(sorted(facts.held)),
         outcomes=tuple(_late(event, starts) for event in facts.outcomes),
+        cancel=_cancel(facts.cancel) if facts.cancel is not None else None,
+        pause=_pause(events[: state.length]) if state.status == "paused" else None,
         calls=calls,
         digest=state_digest(state),
         chain=log_chain(events[: state.length]),
     )
+
+
+def _cancel(event: Event) -> CancelView:
+    fact, by = event.payload, event.metadata.get("principal")
+    return CancelView(fact.cause, fact.reason, event.at, getattr(fact, "due_at", None), by)
+
+
+def _pause(events: Sequence[Event]) -> PauseView:
+    event = next(event for event in reversed(events) if event.type == "EXECUTION_PAUSED")
+    return PauseView(event.payload.reason, event.at, event.metadata.get("principal"))
 
 
 def _late(event: Event, ids: Mapping[int, str]) -> LateOutcome:
@@ -250,16 +283,23 @@ def _attempts(start: Event, outcome: Event | None, *, tries: int, is_resting: bo
 def _status(state: ExecutionState, start: Event, outcome: Event | None) -> CallStatus:
     if outcome is not None:
         return _settled_status(outcome)
-    if state.is_terminal:
+    if state.attempts.get(start.sequence, UNTRIED).doubt is not None:
+        return "in_doubt"
+    if state.is_terminal or _is_closed(state, start):
         return "abandoned"
-    if start.sequence in state.gates:
-        return "in_doubt" if start.type == "STEP_STARTED" else "waiting"
     path = parse(start.payload.id).path
-    if any(cut.start.payload.id == _scope_at(path, at) for cut in state.cuts.values() for at in range(len(path))):
+    if start.sequence not in state.gates and any(
+        cut.start.payload.id == _scope_at(path, at) for cut in state.cuts.values() for at in range(len(path))
+    ):
         return "cut"
     if start.type != "STEP_STARTED":
         return "waiting"
     return "running" if state.attempts.get(start.sequence, UNTRIED).in_flight else "resting"
+
+
+def _is_closed(state: ExecutionState, start: Event) -> bool:
+    """Whether nobody waits any more at a gate or for a message, since the run is being cancelled."""
+    return state.facts.cancel is not None and start.sequence in (state.facts.cancel.payload.closed or ())
 
 
 def _settled_status(outcome: Event) -> CallStatus:

@@ -46,6 +46,8 @@ def execution_json(view: ExecutionView) -> JsonObject:
         "timers": [{**_call_json(call), "due_at": call.due_at} for call in view.of_kind("timer")],
         "decisions": [_decision_json(call) for call in view.of_kind("decision")],
         "outcomes": [outcome._asdict() for outcome in view.outcomes],
+        "cancel": view.cancel._asdict() if view.cancel is not None else None,
+        "pause": view.pause._asdict() if view.pause is not None else None,
         "scopes": [_scope_json(call) for call in view.of_kind("scope")],
         "streams": [
             {**_call_json(call), "chunks": call.outcome.get("chunks"), "failure": call.failure}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.options import (
     AppOption,
+    DeadlineOption,
     JsonOption,
     PrincipalOption,
     QuietOption,
@@ -46,6 +47,7 @@ def run(
         bool, typer.Option("--describe", help="Start nothing; say what input the flow takes, and how to give it.")
     ] = False,
     wait_s: WaitOption = 10.0,
+    deadline: DeadlineOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Drive nothing here: leave the run to a worker.")] = False,
     principal: PrincipalOption = None,
     app_: AppOption = None,
@@ -78,15 +80,13 @@ def run(
     if describe:
         _describe(cli.screen, taking, options, as_json=as_json)
         return ExitCode.DONE
-    acting = principal_of(principal)
+    about: Any = {"id": id_, "principal": principal_of(principal), "deadline": deadline}
     try:
         value = input_given(taking, input_, set_ or [], folder=cli.folder)
         if detach:
-            return driving.enqueue(lambda runtime: runtime.enqueue(taking.flow, value, id=id_, principal=acting))
+            return driving.enqueue(lambda runtime: runtime.enqueue(taking.flow, value, **about))
         return driving.start(
-            lambda runtime: runtime.start(
-                taking.flow, value, id=id_, principal=acting, linger_s=wait_s, started=driving.started
-            )
+            lambda runtime: runtime.start(taking.flow, value, **about, linger_s=wait_s, started=driving.started)
         )
     except (NotJson, InvalidPayload, Usage) as refused:
         if not (isinstance(refused, Usage) and refused.hint):

@@ -249,13 +249,34 @@ async def choosing(ctx: loom.Context) -> str:
     return await ctx.decide("pick", lambda options: options[0], ["a", "b"])
 
 
+@loom.step
+async def tidy(ok: bool) -> None:
+    note("tidy")
+    if not ok:
+        raise ValueError("cannot tidy up")
+
+
+@loom.flow
+async def tidying(ctx: loom.Context, ok: bool = True) -> bool:
+    try:
+        return await ctx.suspend("sign", expects=bool)
+    finally:
+        await ctx.run(tidy, ok)
+
+
+@loom.flow
+async def guarded(ctx: loom.Context) -> bool:
+    async with ctx.shield():
+        return await ctx.suspend("sign", expects=bool)
+
+
 class NoEve:
     async def authorize(self, principal, action, execution_id, flow):
         return "eve may do nothing" if principal == "eve" else None
 
 
 app = loom.define_config(
-    flows=[refund, hello, echo, nap, failing, holding, executing, once, stubborn, swallowing, doubtful, parent, plug, two, changing, mail, mail_and_gate, choosing],
+    flows=[refund, hello, echo, nap, failing, holding, executing, once, stubborn, swallowing, doubtful, parent, plug, two, changing, mail, mail_and_gate, choosing, tidying, guarded],
     authorizer=NoEve(),
     storage=loom.sqlite_storage(),
     grace_s=float(os.environ.get("GRACE_S", "10")),
