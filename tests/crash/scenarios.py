@@ -103,7 +103,8 @@ class CarryingOn:
 
     async def _carry_on(self) -> loom.Outcome[Any]:
         outcome = await self._begin()
-        while outcome.status in {"suspended", "in_doubt", "accepted"}:
+        waits = {"suspended", "in_doubt"} | ({"accepted"} if self._scenario.letters else set())
+        while outcome.status in waits:
             gate = outcome.gates[0] if outcome.gates else None
             if gate is None:
                 outcome = await self._send_next()

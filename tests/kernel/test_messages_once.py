@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loom
@@ -158,6 +158,7 @@ def of_type(log: Sequence[EventRecord], type_: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.proves("SYS-09", "SUS-04")
+@settings(max_examples=40)
 @given(program=programs(), seed=st.integers(0, 10_000))
 async def test_each_accepted_message_is_received_once_and_in_order(program: Program, seed: int) -> None:
     told = await Several(seed).live(program, receives(program))
@@ -178,6 +179,7 @@ async def test_each_accepted_message_is_received_once_and_in_order(program: Prog
 
 
 @pytest.mark.proves("SYS-09")
+@settings(max_examples=40)
 @given(program=programs(), seed=st.integers(0, 10_000))
 async def test_a_message_is_seen_at_the_same_place_live_and_replayed(program: Program, seed: int) -> None:
     """Field fault 8: message, step done, message live, and message, message, step done on replay."""
