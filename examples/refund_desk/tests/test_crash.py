@@ -6,6 +6,7 @@ and world is handed to a fresh app here, which has to bring the claim to the sam
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,8 @@ async def prefix_of(lived: loom.MemoryStorage, claim: ExecutionId, length: int) 
     """Return a store with the first *length* events of *claim* that *lived* has."""
     storage, events = loom.MemoryStorage(), await lived.read(claim, stop=length)
     [row] = await lived.find(ExecutionQuery())
-    item = Append(execution_id=claim, incarnation=None, expected=0, append_id="copy", events=events, index=row.index)
+    index = replace(row.index, status="running", ended=False)
+    item = Append(execution_id=claim, incarnation=None, expected=0, append_id="copy", events=events, index=index)
     await storage.append([item])
     return storage
 
