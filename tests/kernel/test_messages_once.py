@@ -150,7 +150,7 @@ class Several:
             await asyncio.sleep(0)
 
     def _linger_s(self) -> float:
-        return self._rng.choice([0.0, 1_000.0])
+        return self._rng.choice([0.0, 0.2])
 
 
 def of_type(log: Sequence[EventRecord], type_: str) -> list[dict[str, Any]]:
@@ -158,7 +158,7 @@ def of_type(log: Sequence[EventRecord], type_: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.proves("SYS-09", "SUS-04")
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(program=programs(), seed=st.integers(0, 10_000))
 async def test_each_accepted_message_is_received_once_and_in_order(program: Program, seed: int) -> None:
     told = await Several(seed).live(program, receives(program))
@@ -179,7 +179,7 @@ async def test_each_accepted_message_is_received_once_and_in_order(program: Prog
 
 
 @pytest.mark.proves("SYS-09")
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(program=programs(), seed=st.integers(0, 10_000))
 async def test_a_message_is_seen_at_the_same_place_live_and_replayed(program: Program, seed: int) -> None:
     """Field fault 8: message, step done, message live, and message, message, step done on replay."""
