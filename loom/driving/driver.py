@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from loom import values
 from loom.core import facts as f
 from loom.core.envelope import NO_METADATA, EventEnvelope
-from loom.core.errors import InvalidDeclaration, LoomError
+from loom.core.errors import ExecutionTerminated, InvalidDeclaration, LoomError
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, label
 from loom.core.logs import FlowLog
@@ -478,6 +478,7 @@ async def make_offer(driver: Driver, incarnation: Incarnation, ask: Ask, drive: 
     Raises:
         InvalidPayload: nothing was inserted.
         AlreadyAnswered: somebody was first.
+        ExecutionTerminated: the run has ended meanwhile.
     """
     run_id = drive.state.execution_id
     call = drive.delivery.calls.get(ask.body["start"])
@@ -485,5 +486,7 @@ async def make_offer(driver: Driver, incarnation: Incarnation, ask: Ask, drive: 
         raise AlreadyAnswered(execution_id=run_id, gate=ask.what)
     drive.requests.fact_of(ask.kind, ask.body)
     taken = await driver.insert(run_id, incarnation, ask)
+    if isinstance(taken, LaneClosed):
+        raise ExecutionTerminated(execution_id=run_id, status=taken.status)
     if not isinstance(taken, int):
         raise AlreadyAnswered(execution_id=run_id, gate=ask.what)

@@ -13,6 +13,7 @@ import loom
 from loom.core.errors import ExecutionTerminated, InvalidId, UnknownFlow
 from loom.core.ids import ExecutionId
 from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound
+from loom.spi.event_store import LaneClosed
 from loom.spi.memory import MemoryStorage
 from loom.values import InvalidPayload
 from tests.kernel.running import RUN, cut_off_after, kinds, records, runtime
@@ -373,3 +374,15 @@ async def test_a_verb_of_the_same_process_finds_a_run_that_has_just_been_started
 
     assert told.status in {"accepted", "cancelled", "suspended"}
     assert outcome.status == ("cancelled" if verb == "cancel" else "suspended")
+
+
+async def test_an_answer_to_a_run_that_ended_meanwhile_is_told_that_it_has_ended() -> None:
+    class EndsMeanwhile(MemoryStorage):
+        async def insert(self, *run: Any, **request: Any) -> Any:
+            return LaneClosed("cancelled") if request["kind"] == "answer" else await super().insert(*run, **request)
+
+    over = runtime(waits, storage=EndsMeanwhile())
+    await over.start(waits, "a", id=RUN)
+
+    with pytest.raises(ExecutionTerminated, match="cancelled"):
+        await over.resume(RUN, answer="yes")
