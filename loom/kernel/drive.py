@@ -374,9 +374,11 @@ class Drive:
         self.timers.disarm()
         self.asking.is_paused = True
         self.unpaused.clear()
-        stands = await self.journal.leave(type_, payload, seen=self.requests.seen, kinds=kinds, follows=follows)
-        self.asking.is_paused = False
-        self.unpaused.set()
+        try:
+            stands = await self.journal.leave(type_, payload, seen=self.requests.seen, kinds=kinds, follows=follows)
+        finally:
+            self.asking.is_paused = False
+            self.unpaused.set()  # also where the write failed: who waits for its end finds the drive over
         if not stands:
             self.requests.are_waiting = True
             self.timers.arm()

@@ -381,57 +381,7 @@ async def test_who_waits_for_a_run_to_wait_is_told_when_it_waits_for_a_message()
     assert (await waiting).status in ("running", "suspended")
 
 
-# Beside other verbs
-
-
-class NotedMeanwhile(MemoryStorage):
-    """A store in which somebody notes something on the log just before the run is taken up."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.note: Callable[[], Awaitable[Any]] | None = None
-
-    async def append(self, batch: Any) -> Any:
-        note = self.note
-        if note is not None and any(event.type == "EXECUTION_RESUMED" for event in batch[0].events):
-            self.note = None
-            await note()
-        return await super().append(batch)
-
-
-@pytest.mark.parametrize("verb", ["answer", "send", "release"])
-async def test_a_note_that_comes_between_leaves_no_request_to_nobody(verb: str) -> None:
-    store = NotedMeanwhile()
-    over = runtime(waits_for_both, storage=store)
-    await over.start(waits_for_both, id=RUN)
-    if verb == "release":
-        await over.hold(RUN, "news")
-        await over.send(RUN, "news", 1)
-    other = runtime(waits_for_both, storage=store)
-    store.note = lambda: other.hold(RUN, "weather")
-
-    verbs = {
-        "answer": lambda: over.resume(RUN, answer="yes"),
-        "send": lambda: over.send(RUN, "news", 1),
-        "release": lambda: over.release(RUN, "news"),
-    }
-    outcome = await verbs[verb]()
-
-    assert outcome.status == "suspended"
-    told = await kinds(over)
-    assert told.index("TOPIC_HELD") < len(told) - 2
-    assert told[-2:] == ["GATE_ANSWERED" if verb == "answer" else "MESSAGE_RECEIVED", "SUSPENDED"]
-
-
-@loom.flow
-async def waits_for_both(ctx: loom.Context) -> Any:
-    async def listens(ctx: loom.Context) -> Any:
-        return await ctx.receive("news")
-
-    async def asks(ctx: loom.Context) -> Any:
-        return await ctx.suspend("ask")
-
-    return await ctx.parallel(listens, asks)
+# Beside a retry
 
 
 @loom.step(retry=loom.Retry(attempts=1))

@@ -1,0 +1,87 @@
+"""Somebody else writes to the log just where a drive is about to: no request is left to nobody, and no verb waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import loom
+from loom.core.ids import ExecutionId
+from loom.spi.memory import MemoryStorage
+from tests.kernel.running import RUN, kinds, runtime
+
+
+class NotedMeanwhile(MemoryStorage):
+    """A store in which somebody notes something on the log just before a drive writes an event of one type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = ""
+        self.note: Callable[[], Awaitable[Any]] | None = None
+
+    async def append(self, batch: Any) -> Any:
+        note = self.note
+        if note is not None and any(event.type == self.before for event in batch[0].events):
+            self.note = None
+            await note()
+        return await super().append(batch)
+
+
+@loom.flow
+async def waits_for_both(ctx: loom.Context) -> Any:
+    async def listens(ctx: loom.Context) -> Any:
+        return await ctx.receive("news")
+
+    async def asks(ctx: loom.Context) -> Any:
+        return await ctx.suspend("ask")
+
+    return await ctx.parallel(listens, asks)
+
+
+@pytest.mark.parametrize("verb", ["answer", "send", "release"])
+async def test_a_note_that_comes_between_leaves_no_request_to_nobody(verb: str) -> None:
+    store = NotedMeanwhile()
+    over = runtime(waits_for_both, storage=store)
+    await over.start(waits_for_both, id=RUN)
+    if verb == "release":
+        await over.hold(RUN, "news")
+        await over.send(RUN, "news", 1)
+    other = runtime(waits_for_both, storage=store)
+    store.before, store.note = "EXECUTION_RESUMED", lambda: other.hold(RUN, "weather")
+
+    verbs = {
+        "answer": lambda: over.resume(RUN, answer="yes"),
+        "send": lambda: over.send(RUN, "news", 1),
+        "release": lambda: over.release(RUN, "news"),
+    }
+    outcome = await verbs[verb]()
+
+    assert outcome.status == "suspended"
+    told = await kinds(over)
+    assert told.index("TOPIC_HELD") < len(told) - 2
+    assert told[-2:] == ["GATE_ANSWERED" if verb == "answer" else "MESSAGE_RECEIVED", "SUSPENDED"]
+
+
+async def test_a_verb_that_waits_for_a_drive_to_park_is_told_when_its_write_fails() -> None:
+    store = NotedMeanwhile()
+    over, other = (runtime(waits_for_both, storage=store) for _ in range(2))
+    await over.enqueue(waits_for_both, id=RUN)
+    await over.hold(RUN, "news")
+    await over.send(RUN, "news", 1)
+    beside: list[asyncio.Future[Any]] = []
+
+    async def note() -> None:
+        await other.release(RUN, "news", drive=False)
+        drive = over._driver.drives[ExecutionId(RUN)]
+        beside.append(asyncio.ensure_future(over.release(RUN, "news")))
+        while not drive.unpaused._waiters:
+            await asyncio.sleep(0)
+
+    store.before, store.note = "EXECUTION_SUSPENDED", note
+    await over.resume(RUN)
+    await asyncio.wait_for(beside[0], 10)
+
+    assert (await kinds(over))[-2:] == ["MESSAGE_RECEIVED", "SUSPENDED"]
