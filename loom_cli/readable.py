@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import date, time
-from typing import Any, Final, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from loom.values.tags import TAGS, UNREADABLE, Tag, read_text
+if TYPE_CHECKING:
+    from loom.values.tags import Tag
 
 Json: TypeAlias = Any
 
@@ -26,10 +28,16 @@ def readable(json: Json) -> Json:
     [key, *others] = json or [""]
     if others or not key.startswith("$"):
         return _fields(json)
+    return _untagged(key, json[key])
+
+
+def _untagged(tag: str, json: Json) -> Json:
+    from loom.values.tags import UNREADABLE
+
     try:
-        return _READERS.get(key, readable)(json[key])
+        return _readers().get(tag, readable)(json)
     except UNREADABLE:
-        return json[key]
+        return json
 
 
 def _entries(json: Mapping[str, Json]) -> Json:
@@ -63,20 +71,27 @@ def _leaf(tag: Tag) -> Callable[[Json], Json]:
     return lambda json: _text(tag.read(json))
 
 
-_READERS: Final[Mapping[str, Callable[[Json], Json]]] = {
-    **{tag.name: _leaf(tag) for tag in TAGS},
-    "$str": lambda json: read_text({"$str": json}),
-    "$int": _integer,
-    "$float": str,
-    "$pattern": lambda json: readable(json[0]),
-    "$bytearray": lambda json: readable({"$bytes": json}),
-    "$dict": _entries,
-    "$map": _mapping,
-    "$counter": _mapping,
-    "$ordered": _mapping,
-    "$defaultdict": lambda json: _mapping(json[1]),
-    "$deque": lambda json: readable(json[0]),
-    "$enum": lambda json: readable(json[-1] if isinstance(json, list) else json),
-    "$url": lambda json: readable(json[-1]),
-}
-"""What to do with the payload of a tag; all others (`$tuple`, `$set`) hold what they show."""
+@cache
+def _readers() -> Mapping[str, Callable[[Json], Json]]:
+    """Return what to do with the payload of a tag; all others (`$tuple`, `$set`) hold what they show.
+
+    Made when the first tag is met: the values that most runs show have none, and their types take long to import.
+    """
+    from loom.values.tags import TAGS, read_text
+
+    return {
+        **{tag.name: _leaf(tag) for tag in TAGS},
+        "$str": lambda json: read_text({"$str": json}),
+        "$int": _integer,
+        "$float": str,
+        "$pattern": lambda json: readable(json[0]),
+        "$bytearray": lambda json: readable({"$bytes": json}),
+        "$dict": _entries,
+        "$map": _mapping,
+        "$counter": _mapping,
+        "$ordered": _mapping,
+        "$defaultdict": lambda json: _mapping(json[1]),
+        "$deque": lambda json: readable(json[0]),
+        "$enum": lambda json: readable(json[-1] if isinstance(json, list) else json),
+        "$url": lambda json: readable(json[-1]),
+    }

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import os
 import random
-import secrets
 import time
 from typing import Final, Protocol
 
@@ -61,7 +61,7 @@ class SystemEntropy:
     """The operating system's randomness."""
 
     def token(self, bytes_count: int) -> bytes:
-        return secrets.token_bytes(bytes_count)
+        return os.urandom(bytes_count)
 
 
 class SeededEntropy:

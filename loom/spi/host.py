@@ -8,7 +8,6 @@ process is gone, it is not gone.
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from pathlib import Path
@@ -70,7 +69,7 @@ class SystemHost:
     def name(self) -> str:
         pid = os.getpid()
         process = ProcessName(_machine(), _boot(), _space(), pid, _start_of(pid))
-        return f"{process}/{secrets.token_hex(4)}"
+        return f"{process}/{os.urandom(4).hex()}"
 
     def is_gone(self, name: str) -> bool:
         process = ProcessName.parse(name)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-import typing_extensions
 
 from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.json import Json, JsonObject
@@ -232,6 +231,8 @@ def _twin(kind: Any) -> Any:
             entries[name] = origin[_accepted_by_pydantic(typing.get_args(hint)[0])]
         else:
             entries[name] = needed[_accepted_by_pydantic(hint)]
+    import typing_extensions  # here, as its import costs a start
+
     make: Any = typing_extensions.TypedDict
     twin = make(kind.__name__, entries)
     twin.__doc__, twin.__module__ = kind.__doc__, kind.__module__

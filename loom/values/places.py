@@ -5,12 +5,12 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, Final
-
-import typing_extensions
 
 from loom.core.missing import MISSING
 from loom.values.shapes import STANDARD, Shape, shape_of
@@ -47,19 +47,28 @@ ANY: Final = Place()
 """The place of which nothing is known; all is written out."""
 
 _OPEN: Final = (Any, MISSING, object, inspect.Parameter.empty)
-_PASSED_THROUGH: Final = tuple(
-    getattr(module, name)
-    for module in (typing, typing_extensions)
-    for name in ("Annotated", "Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
-    if hasattr(module, name)
-)
+_PASSED_THROUGH: Final = ("Annotated", "Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
 _WITHOUT_FIELDS: Final = frozenset(kind for kind in STANDARD if not issubclass(kind, collections.abc.Collection)) | {
     *(str, bytes)
 }
 _UNIONS: Final = (typing.Union, types.UnionType)
-_ALIASES: Final = tuple(
-    {getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType), typing_extensions.TypeAliasType}
-)
+_TYPING: Final = ("typing", "typing_extensions")
+
+
+def _typings() -> list[ModuleType]:
+    """Return the modules that annotations are made of: of the second only if somebody has it, as its import costs a start."""
+    return [sys.modules[name] for name in _TYPING if name in sys.modules]
+
+
+def _is_passed_through(origin: Any) -> bool:
+    return origin is not None and any(
+        origin is getattr(module, name, None) for module in _typings() for name in _PASSED_THROUGH
+    )
+
+
+def _is_alias(annotation: Any) -> bool:
+    kinds = (getattr(module, "TypeAliasType", None) for module in _typings())
+    return isinstance(annotation, tuple(kind for kind in kinds if kind is not None))
 
 
 def is_open(annotation: Any) -> bool:
@@ -68,7 +77,7 @@ def is_open(annotation: Any) -> bool:
 
 
 def is_typed_dict(annotation: Any) -> bool:
-    return isinstance(annotation, type) and typing_extensions.is_typeddict(annotation)
+    return isinstance(annotation, type) and any(module.is_typeddict(annotation) for module in _typings())
 
 
 def has_defaults(annotation: Any, place: Place) -> bool:
@@ -107,11 +116,11 @@ def place_of(annotation: Any, within: tuple[Any, ...] = ()) -> Place:
 def _bare(annotation: Any, within: tuple[Any, ...]) -> Any:
     """Return *annotation* without what has no bearing on the value: Annotated, NewType, an alias' name."""
     while True:
-        if typing.get_origin(annotation) in _PASSED_THROUGH:
+        if _is_passed_through(typing.get_origin(annotation)):
             annotation = typing.get_args(annotation)[0]
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
-        elif isinstance(annotation, _ALIASES):
+        elif _is_alias(annotation):
             return _alias_value(annotation, within)
         else:
             return annotation
@@ -129,7 +138,7 @@ def _mentions(annotation: Any, alias: Any, depth: int = 0) -> bool:
     """Whether an alias stands in itself, directly or through another: such types are JSON-like, and written out."""
     if annotation is alias or depth > 20:
         return True
-    inner = annotation.__value__ if isinstance(annotation, _ALIASES) else None
+    inner = annotation.__value__ if _is_alias(annotation) else None
     parts = typing.get_args(annotation) if inner is None else (inner,)
     return any(_mentions(part, alias, depth + 1) for part in parts)
 
@@ -143,7 +152,7 @@ def _union_place(arms: tuple[Any, ...], within: tuple[Any, ...]) -> Place:
 
 def _typed_dict_place(kind: Any, within: tuple[Any, ...]) -> Place:
     try:
-        hints = typing_extensions.get_type_hints(kind, include_extras=True)
+        hints = _typings()[-1].get_type_hints(kind, include_extras=True)
     except (NameError, TypeError):
         return ANY
     entries = {name: place_of(hint, within) for name, hint in hints.items()}

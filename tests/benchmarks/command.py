@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import subprocess
 import sys
@@ -58,7 +59,10 @@ def _cpu_ms(arguments: Sequence[str], at: Path) -> float:
         Unavailable: it did not end with 0.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(arguments, cwd=at, capture_output=True, text=True, check=False)
+    # As after an installation, whose modules are compiled, whatever this shell says of writing them.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env["PYTHONPYCACHEPREFIX"] = str(at / "compiled")
+    done = subprocess.run(arguments, cwd=at, env=env, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
