@@ -10,6 +10,7 @@ import orjson
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.facts import ExecutionStarted, UserEvent
 from loom.core.ids import ExecutionId
+from loom.core.upcasting import upcast
 from loom.kernel.errors import LogCorrupt, LogNewerThanCode
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX
 from loom.spi.event_store import EventRecord
@@ -50,7 +51,7 @@ def decode_events(execution_id: ExecutionId, records: Iterable[EventRecord]) -> 
     add, loads, types, new = events.append, orjson.loads, EVENTS, tuple.__new__
     for sequence, type_, at, payload, metadata in records:
         row = types.get(type_)
-        if row is not None and not metadata:
+        if row is not None and not metadata and row.version == 1:
             try:
                 fact = row.payload(**loads(payload))
                 add(new(EventEnvelope, (execution_id, sequence, type_, at, fact, NO_METADATA)))
@@ -75,9 +76,11 @@ def _unusual(execution_id: ExecutionId, record: EventRecord) -> EventEnvelope[An
     if payload_type is None or newer:
         return EventEnvelope(execution_id, record.sequence, record.type, record.at, fields, about)
     try:
+        if row is not None and row.version > 1:
+            fields = upcast(record.type, fields, written=about.get("v", 1), present=row.version)
         known = {key: value for key, value in fields.items() if key in payload_type._fields}
         payload = payload_type(**known)
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, LookupError) as error:
         raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why=str(error)) from error
     if len(known) < len(fields):
         about = {**about, EXTRA: {key: value for key, value in fields.items() if key not in known}}

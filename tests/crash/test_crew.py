@@ -190,14 +190,15 @@ def _heard(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.proves("RNG-21")
-@pytest.mark.parametrize("timers", [pytest.param(60, id="sample"), pytest.param(1_000, id="all", marks=slow)])
-@pytest.mark.timeout(600)
+@pytest.mark.parametrize("timers", [pytest.param(60, id="sample"), pytest.param(10_000, id="all", marks=slow)])
+@pytest.mark.timeout(1800)
 async def test_timers_fire_once_each_whoever_is_first(timers: int, folder: Path) -> None:
     with workers(folder, 2):
         async with app(folder) as crew_:
             for number in range(timers):
                 await crew_.runtime.start("rests", 0.5, id=f"run-{number}", linger_s=0)
-            until(lambda: sum(each.step == "mail" for each in entries(folder)) >= timers)
+            mails = PATIENCE_S + timers / 20
+            until(lambda: sum(each.step == "mail" for each in entries(folder)) >= timers, mails)
             logs = [await crew_.runtime.wait(f"run-{number}") for number in range(timers)]
             fired = [
                 sum(event.type == "TIMER_FIRED" for event in await crew_.runtime.events(f"run-{number}"))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -10,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loom
+from loom.core import facts
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
+from loom.core.upcasting import Upcaster, upcast
+from loom.kernel import codec
 from loom.kernel.codec import decode_events, encode_event, refuse_newer
 from loom.kernel.errors import LogCorrupt, LogNewerThanCode
 from loom.kernel.fold import EVENTS, fold
@@ -78,6 +82,39 @@ def test_what_is_newer_can_be_looked_at_but_is_not_driven(type_: str, metadata: 
     assert encode_event(event).payload == stored.payload
     with pytest.raises(LogNewerThanCode):
         refuse_newer([event])
+
+
+@pytest.mark.proves("RNG-07")
+@pytest.mark.parametrize(
+    ("metadata", "payload", "result"),
+    [
+        (b"", b'{"begin":1,"value":5}', 5),
+        (b'{"v":2}', b'{"begin":1,"result":6}', 6),
+        (b'{"v":3}', b'{"start":1}', None),
+    ],
+)
+def test_an_old_payload_is_up_cast_when_it_is_read_and_written_as_the_present_version(
+    monkeypatch: pytest.MonkeyPatch, metadata: bytes, payload: bytes, result: int | None
+) -> None:
+    steps: dict[int, Upcaster] = {
+        1: lambda fields: {"begin": fields["begin"], "result": fields["value"]},
+        2: lambda fields: {"start": fields.pop("begin"), **fields},
+    }
+    monkeypatch.setitem(EVENTS, "STEP_COMPLETED", EVENTS["STEP_COMPLETED"]._replace(version=3))
+    monkeypatch.setattr(codec, "upcast", partial(upcast, upcasters={"STEP_COMPLETED": steps}))
+
+    [event] = decode_events(ID, [EventRecord(3, "STEP_COMPLETED", 5, payload, metadata)])
+
+    assert event.payload == facts.StepCompleted(start=1, result=result)
+    refuse_newer([event])
+    assert json.loads(encode_event(event).metadata) == {"v": 3}
+
+
+def test_an_old_payload_that_nothing_reads_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EVENTS, "STEP_COMPLETED", EVENTS["STEP_COMPLETED"]._replace(version=2))
+
+    with pytest.raises(LogCorrupt, match="how version 1 of STEP_COMPLETED is read"):
+        decode_events(ID, [EventRecord(3, "STEP_COMPLETED", 5, b'{"start":1}', b"")])
 
 
 @loom.flow
