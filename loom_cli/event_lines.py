@@ -122,6 +122,10 @@ def _differing(differences: Sequence[Mapping[str, Any]]) -> str:
     return f", which asks otherwise: {', '.join(ids[:_IDS_MAX])}{more}" if ids else ""
 
 
+def _unpatched(payload: Any) -> str:
+    return f", without {', '.join(payload.unpatched)}" if payload.unpatched else ""
+
+
 _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "EXECUTION_CANCEL_REQUESTED": _stopped,
     "EXECUTION_CANCELLED": _stopped,
@@ -129,7 +133,8 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "EXECUTION_RESUMED": lambda payload: "after it was cut off" if payload.cut_off else "",
     "EXECUTION_CONTINUED": lambda payload: f"goes on as {payload.next}",
     "EXECUTION_RETRIED": lambda payload: f"generation {payload.generation}",
-    "EXECUTION_MIGRATED": lambda payload: "to other code" + _differing(payload.differences),
+    "EXECUTION_MIGRATED": lambda payload: "to other code" + _differing(payload.differences) + _unpatched(payload),
+    "PATCH_APPLIED": lambda payload: payload.name,
     "STEP_ATTEMPTED": lambda payload: f"attempt {payload.attempt}",
     "STEP_ATTEMPT_FAILED": lambda payload: f"attempt {payload.attempt}",
     "STEP_FAILED": lambda payload: f"after {payload.attempts} attempts" if payload.attempts > 1 else "",

@@ -34,6 +34,7 @@ IMPURE_KERNEL: Final = frozenset(
         "frontier",
         "gates",
         "journal",
+        "patches",
         "records",
         "requests",
         "scopes",

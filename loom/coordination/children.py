@@ -23,11 +23,11 @@ from loom.core.failures import ChildFailed, NestingTooDeep, failure_from
 from loom.core.flow import Flow
 from loom.core.ids import ID_LENGTH_MAX, ExecutionId
 from loom.core.missing import MISSING
+from loom.core.origins import remember_start
 from loom.core.retry import Retry
 from loom.core.step import Naming, StepContext, step
 from loom.driving.family import FAMILY, Birth, Family
 from loom.driving.parents import CHILD_TOPIC
-from loom.kernel.asking import remember_start
 from loom.kernel.context import Context
 from loom.spi.errors import StoreUnavailable
 

@@ -150,11 +150,21 @@ class ExecutionRetried(NamedTuple):
 
 
 class ExecutionMigrated(NamedTuple):
-    """The run went on under other code; *differences* are arguments that differ from the recorded ones."""
+    """The run went on under other code; *differences* are arguments that differ from the recorded ones.
+
+    *unpatched* are the patches whose way the run does not take: it had passed them when it was asked for them first.
+    """
 
     before: str
     after: str
     differences: list[JsonObject]
+    unpatched: list[str] | None = None
+
+
+class PatchApplied(NamedTuple):
+    """`ctx.patched(name)` was asked for the first time, and says yes in this run from here on."""
+
+    name: str
 
 
 class ExecutionDiverged(NamedTuple):

@@ -83,6 +83,8 @@ class RunFacts(NamedTuple):
     difference: Mapping[str, Any] | None = None
     noted: Mapping[int, str] = {}
     """By the sequence of a start: the digest of other arguments that changed code asked it with, and that was noted."""
+    patches: Mapping[str, bool] = {}
+    """By the name of a patch: whether the run takes its way."""
     chain: tuple[ExecutionId, Incarnation] | None = None
     link: int = 1
     next: str | None = None

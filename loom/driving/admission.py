@@ -23,10 +23,10 @@ from loom.driving.loading import load
 from loom.driving.terms import suspended, terms_of
 from loom.kernel.errors import SequenceConflict
 from loom.kernel.journal import Journal
-from loom.kernel.surroundings import Surroundings
 from loom.spi.admission_store import Admission, AdmissionStore
 from loom.spi.errors import StoreError
 from loom.spi.event_store import Request
+from loom.spi.surroundings import Surroundings
 
 JournalOf: TypeAlias = Callable[[ExecutionState, Incarnation], Journal]
 """Returns a journal for one fact, for whoever does not drive the run."""

@@ -41,9 +41,9 @@ from loom.kernel.errors import DriveStopped, ReplayDivergence
 from loom.kernel.fold import fold
 from loom.kernel.journal import Journal, Writer, tell
 from loom.kernel.reading import read_log
-from loom.kernel.surroundings import Surroundings
 from loom.spi.clock import SystemClock
 from loom.spi.event_store import ExecutionRow, Lane, LaneClosed, RequestKind, RequestTaken
+from loom.spi.surroundings import Surroundings
 
 Event = EventEnvelope[Any]
 

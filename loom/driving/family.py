@@ -29,8 +29,8 @@ from loom.driving.standing import Standing
 from loom.kernel.codec import decode_events
 from loom.kernel.drive import Drive
 from loom.kernel.errors import DriveInterrupted, SequenceConflict
-from loom.kernel.surroundings import Surroundings
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, RequestTaken
+from loom.spi.surroundings import Surroundings
 
 FAMILY: Final[contextvars.ContextVar[Family]] = contextvars.ContextVar("loom_family")
 """That of the runtime which drives the running flow."""

@@ -41,11 +41,11 @@ from loom.driving.starting import Starting
 from loom.driving.stopping import Stopping, StoppingVerbs, due_at
 from loom.driving.waiting import state_once
 from loom.kernel.reading import read_log
-from loom.kernel.surroundings import Surroundings
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom.spi.host import Host
+from loom.spi.surroundings import Surroundings
 
 P = ParamSpec("P")
 R = TypeVar("R")

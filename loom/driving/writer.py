@@ -8,9 +8,9 @@ from typing import Final
 
 from loom.core.errors import LoomError
 from loom.kernel.journal import Journal, resolve
-from loom.kernel.surroundings import IDLE_S
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult, EventStore
+from loom.spi.surroundings import IDLE_S
 
 QUEUE_EVENTS_MAX: Final = 10_000
 QUEUE_BYTES_MAX: Final = 16 << 20

@@ -10,10 +10,11 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
+from loom.core.origins import remember_start, start_of
 from loom.core.tally import told_end
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 from loom.kernel.errors import ReplayDivergence, UnrecordedCancellation
-from loom.kernel.replay import Record, Recorded, start_of
+from loom.kernel.replay import Record, Recorded
 from loom.kernel.scopes import ScopeSyscall
 from loom.values import RecordUnreadable
 from loom.values.failing import type_name, where_of
@@ -150,6 +151,7 @@ class Asking:
 
     def release(self) -> None:
         """Begin what was held, in the order asked."""
+        self._drive.patches.record()
         held, self.held = self.held, []
         for call in held:
             self.begin(call)
@@ -198,28 +200,3 @@ class Asking:
             return asyncio.CancelledError()
         drive.stop(UnrecordedCancellation(syscall=call.id, where=call.branch.where()))
         return DriveEnding()
-
-
-def remember_start(error: BaseException, event: Event) -> None:
-    """Note on *error* which start it is the outcome of, so that a failed run names it.
-
-    What a branch raised keeps the mark it has; an error of the author's own is marked with the scope it left.
-    """
-    if hasattr(error, "__loom_start__"):
-        return
-    try:
-        error.__loom_start__ = start_of(event)  # type: ignore[attr-defined]  # ours, on an exception of anybody's
-    except AttributeError:
-        return  # an author's exception with slots: the run then fails without naming a step
-
-
-def cause_of(error: BaseException | None) -> int | None:
-    """Return the start of the syscall whose recorded failure *error* is, or was raised from; None for neither."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        start: int | None = getattr(error, "__loom_start__", None)
-        if start is not None:
-            return start
-        error = error.__cause__ or error.__context__
-    return None

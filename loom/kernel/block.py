@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from loom.core.block import BODY, ScopeTask, TaskNames
 from loom.core.branching import branch_of
 from loom.core.failures import BranchWasCut, Cancelled
-from loom.kernel.asking import remember_start
+from loom.core.origins import remember_start
 from loom.kernel.calls import Branch, BranchCut, Call
 from loom.kernel.scopes import ScopeSyscall
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from loom.core import facts as f
 from loom.core.errors import SyscallNotAwaited
-from loom.kernel.asking import cause_of
+from loom.core.origins import cause_of
 from loom.kernel.errors import UnrecordedCancellation
 from loom.kernel.scopes import is_signal
 from loom.values import NotSerializable, RecordUnreadable

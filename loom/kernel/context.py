@@ -332,6 +332,15 @@ class Context(Entering, Branching):
         """Return a UUID derived from the log; a draw added elsewhere does not move it."""
         return derived_uuid(*self._draw("uuid", name))
 
+    def patched(self, name: str) -> bool:
+        """Return whether this run takes the way of the patch *name*: `if ctx.patched("check first"): ... else: ...`.
+
+        For code that changes while runs are in flight. A run that comes here for the first time says yes, a run that had
+        passed here before the patch was there says no, and each says so for good.
+        """
+        branch = self._enter("patched")
+        return self._drive.patches.answer(check_label("patch", name), branch)
+
     def _draw(self, kind: str, name: str) -> tuple[str, ...]:
         branch = self._enter(kind)
         if not name:

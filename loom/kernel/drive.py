@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 from loom.core import facts as f
 from loom.core.envelope import NO_METADATA
 from loom.core.errors import LoomError
+from loom.core.origins import start_of
 from loom.core.state import ExecutionState
 from loom.kernel.asking import Asking
 from loom.kernel.calls import Branch, Call, DriveEnding, Event
@@ -31,13 +32,14 @@ from loom.kernel.errors import DriveFaulted, DriveInterrupted
 from loom.kernel.flights import Flights
 from loom.kernel.frontier import reach
 from loom.kernel.journal import Journal, tell
-from loom.kernel.replay import Recorded, start_of
+from loom.kernel.patches import Patches
+from loom.kernel.replay import Recorded
 from loom.kernel.requests import Requests
 from loom.kernel.scopes import ScopeSyscall, is_signal, run_body
 from loom.kernel.succession import roll_over
-from loom.kernel.surroundings import Surroundings
 from loom.kernel.unwinding import Unwinding
 from loom.spi.event_store import Append, RequestKind
+from loom.spi.surroundings import Surroundings
 from loom.spi.timers import Timers
 
 Ending = Literal["park", "stop", "done"]
@@ -91,7 +93,7 @@ class Drive:
             Timers(self.around.clock, signal=DriveEnding),
         )
         self.unwinding = Unwinding(self)
-        self.requests = Requests(self, self.around.storage)
+        self.requests, self.patches = Requests(self, self.around.storage), Patches(self)
         self.cancelling: Cancelling = Cancelling(self)
         recorded = None if setting.is_start else Recorded(journal.state, code_changed=not setting.same_code)
         self.asking = Asking(self, recorded)
@@ -300,7 +302,7 @@ class Drive:
         self.body, self.journal.on_error = None, None
         if not self.delivery.branches:
             self.delivery.part()
-            for part in (self.asking, self.requests, self.cancelling, self.flights, self.unwinding):
+            for part in (self.asking, self.requests, self.patches, self.cancelling, self.flights, self.unwinding):
                 vars(part).clear()
 
     def _open(self, body: Callable[[], Awaitable[Any]]) -> None:

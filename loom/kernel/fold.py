@@ -176,7 +176,15 @@ def _is_cut(start: Event, cuts: HashTrieMap[int, Settled]) -> bool:
 
 def _execution_migrated(s: ExecutionState, e: Event) -> ExecutionState:
     noted = {d["sequence"]: d["asked"]["digest"] for d in e.payload.differences}
-    return _facts(s, e, s.status, fingerprint=e.payload.after, noted={**s.facts.noted, **noted})
+    changes = {
+        "noted": {**s.facts.noted, **noted},
+        "patches": {**dict.fromkeys(e.payload.unpatched or (), False), **s.facts.patches},
+    }
+    return _facts(s, e, s.status, fingerprint=e.payload.after, **changes)
+
+
+def _patch_applied(s: ExecutionState, e: Event) -> ExecutionState:
+    return _facts(s, e, s.status, patches={**s.facts.patches, e.payload.name: True})
 
 
 def _execution_diverged(s: ExecutionState, e: Event) -> ExecutionState:
@@ -288,6 +296,7 @@ EVENTS: Final[dict[str, EventType]] = {
         EventType("EXECUTION_RETRIED", f.ExecutionRetried, _execution_retried, after_end=True, acted_on=True),
         EventType("EXECUTION_MIGRATED", f.ExecutionMigrated, _execution_migrated, acted_on=True),
         EventType("EXECUTION_DIVERGED", f.ExecutionDiverged, _execution_diverged),
+        EventType("PATCH_APPLIED", f.PatchApplied, _patch_applied, acted_on=True),
         EventType("STEP_STARTED", f.StepStarted, _opened),
         EventType("STEP_ATTEMPTED", f.StepAttempted, _attempted),
         EventType("STEP_ATTEMPT_FAILED", f.StepAttemptFailed, _attempt_failed, acted_on=True),

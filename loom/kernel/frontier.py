@@ -78,9 +78,12 @@ def _go_on(drive: Drive, recorded: Recorded) -> None:
     about = {"principal": setting.principal} if setting.principal else NO_METADATA
     cut_off = True if state.status == "running" else None
     drive.commit("EXECUTION_RESUMED", f.ExecutionResumed(cut_off=cut_off), about)
-    if not setting.same_code:
-        before = state.facts.fingerprint
-        drive.commit("EXECUTION_MIGRATED", f.ExecutionMigrated(before, setting.fingerprint, recorded.differences))
+    declined = drive.patches.declined
+    if recorded.differences or declined or not setting.same_code:
+        before, after = state.facts.fingerprint, setting.fingerprint
+        fact = f.ExecutionMigrated(before, after, recorded.differences, unpatched=declined)
+        drive.commit("EXECUTION_MIGRATED", fact)
+    drive.patches.record()
     drive.live.set()
     drive.timers.fire_due()  # scopes whose time is over take up nothing
     drive.timers.arm()

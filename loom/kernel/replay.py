@@ -15,7 +15,7 @@ import orjson
 from loom.core.identity import scope_of
 from loom.core.json import JsonObject
 from loom.core.state import ExecutionState, Settled
-from loom.kernel.calls import Call, Event, recorded_side
+from loom.kernel.calls import Branch, Call, Event, recorded_side
 from loom.kernel.errors import ReplayDivergence
 
 
@@ -94,6 +94,11 @@ class Recorded:
             return "The flow made other arguments this time: a clock, randomness, a set or outside state in the flow?"
         return "The flow took another way this time: a clock, randomness, a set or outside state in the flow?"
 
+    def may_lack(self, branch: Branch) -> bool:
+        """Whether a crash may have taken back what *branch* wrote just here: same code, and nothing it asked later is left."""
+        left = self._places.get(branch.prefix, ())
+        return not (self._code_changed or any(ordinal >= branch.ordinal for ordinal in left))
+
     def awaits(self, before: int) -> bool:
         """Whether something that was asked *before* a place in the log has not been asked yet."""
         return any(each.start.sequence < before for places in self._places.values() for each in places.values())
@@ -120,8 +125,3 @@ def _is_same_text(start: Event, call: Call) -> bool:
     if start.type != "STEP_STARTED":
         return False
     return orjson.dumps(start.payload.args) == orjson.dumps(call.syscall.asked() or None)
-
-
-def start_of(event: Event) -> int:
-    """Return the sequence of the start that an outcome cites; a decision is its own start."""
-    return getattr(event.payload, "start", event.sequence)

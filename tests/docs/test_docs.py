@@ -14,7 +14,7 @@ from loom.core.failures import FAILURE_BYTES_MAX
 from loom.driving.driver import LINGER_S
 from loom.driving.writer import QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX
 from loom.kernel.fold import EVENTS
-from loom.kernel.surroundings import IDLE_S
+from loom.spi.surroundings import IDLE_S
 from loom.spi.threads import THREADS_MAX
 from loom_cli.command_table import ROWS
 from loom_cli.exits import ExitCode

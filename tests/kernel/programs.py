@@ -368,6 +368,12 @@ async def _emit(ctx: loom.Context, at: str) -> None:
     WORLD.get().saw(at, "emitted", None)
 
 
+async def _patched(ctx: loom.Context, at: str, name: int) -> None:
+    applied = ctx.patched(f"patch-{name}")
+    WORLD.get().saw(at, "patched", applied)
+    await (ctx.run(echo, name) if applied else ctx.sleep(0, name="the old way"))
+
+
 async def _now(ctx: loom.Context, at: str) -> None:
     WORLD.get().saw(at, "now", ctx.now())
 
@@ -439,6 +445,7 @@ OPERATIONS: Final[dict[str, Callable[..., Coroutine[Any, Any, None]]]] = {
     "yield": _yield,
     "decide": _decide,
     "emit": _emit,
+    "patched": _patched,
     "now": _now,
     "draw": _draw,
     "gate": _gate,

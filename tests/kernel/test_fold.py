@@ -113,6 +113,7 @@ ROWS: list[tuple[str, Sequence[tuple[str, Any]], tuple[str, Any], dict[str, Any]
     ),
     ("failed", [STARTED, GATE], ("EXECUTION_FAILED", f.ExecutionFailed(FAILURE)), {"status": "failed", "gates": []}),
     ("migrated", [STARTED], ("EXECUTION_MIGRATED", f.ExecutionMigrated("a", "b", [])), {}),
+    ("patched", [STARTED], ("PATCH_APPLIED", f.PatchApplied("newer")), {}),
     ("diverged", [STARTED], ("EXECUTION_DIVERGED", f.ExecutionDiverged({"x": 1})), {"status": "diverged"}),
     ("taken over", [STARTED, STEP], ("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver(2, "there", "lapsed")), {}),
     ("paused", [STARTED], ("EXECUTION_PAUSED", f.ExecutionPaused()), {"status": "paused"}),

@@ -52,6 +52,7 @@ calm = st.one_of(
     operation("yield", st.integers(1, 3)),
     operation("decide", st.booleans()),
     operation("emit"),
+    operation("patched", numbers),
     operation("now"),
     operation("draw"),
     operation("gate", None),
