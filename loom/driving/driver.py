@@ -301,7 +301,7 @@ class Driver:
         context = Context(
             drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
         )
-        body = partial(self._body, flow, context, journal.state.facts)
+        body = partial(self.body, flow, context, journal.state.facts)
         return self._carry_out(drive, hold, body, flow=flow, manner=manner)
 
     async def _carry_out(
@@ -383,7 +383,8 @@ class Driver:
         except LoomError as error:
             drive.stop(error)
 
-    def _body(self, flow: Flow[Any, Any], context: Context, facts: RunFacts) -> Awaitable[Any]:
+    def body(self, flow: Flow[Any, Any], context: Context, facts: RunFacts) -> Awaitable[Any]:
+        """Run the body of *flow*, whose run began with *facts*."""
         FAMILY.set(self.family)
         if not flow.takes_input or facts.defaulted:
             return flow.fn(context)

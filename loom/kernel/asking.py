@@ -181,11 +181,11 @@ class Asking:
     def _revived(self, call: Call, event: Event) -> Any:
         try:
             return call.syscall.revive(call, event)
-        except RecordUnreadable as error:
-            self._drive.stop(error)
-            raise DriveEnding from None
         except Exception as error:
             remember_start(error, event)
+            if isinstance(error, RecordUnreadable):
+                self._drive.stop(error)
+                raise DriveEnding from None
             raise
 
     def _cancelled(self, call: Call) -> BaseException:

@@ -38,7 +38,7 @@ async def close(drive: Drive) -> None:
     if isinstance(error, RecordUnreadable):  # the input: its type has changed
         drive.stop(error)
         return
-    type_, fact = _ended(drive, drive.body, error)
+    type_, fact = ended(drive, drive.body, error)
     if drive.journal.incarnation is None:
         drive.commit(type_, fact)  # nobody can know of it yet, and want it cancelled
     elif not await drive.leave(type_, fact, ("cancel",)):
@@ -50,7 +50,8 @@ async def close(drive: Drive) -> None:
         warnings.warn(SyscallNotAwaited(told), stacklevel=2)
 
 
-def _ended(drive: Drive, body: asyncio.Task[Any], error: BaseException | None) -> tuple[str, Any]:
+def ended(drive: Drive, body: asyncio.Task[Any], error: BaseException | None) -> tuple[str, Any]:
+    """Return the fact, with its type, that the end of *body* is."""
     if error is None:
         try:
             return "EXECUTION_COMPLETED", f.ExecutionCompleted(result=drive.setting.encode_result(body.result()))

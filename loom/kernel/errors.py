@@ -15,8 +15,9 @@
     |  Denied, DecisionNotFound, ExecutionNotPaused,
     |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
     |  ApprovalMismatch, NotInDoubt
+    |- ReplayRefuses                                               driving/replaying.py
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, CannotContinue, UnrecordedCancellation, DriveInterrupted,
-                     DriveFaulted
+                     DriveFaulted; Offered, Reached                driving/: how a drive ends that only asks, or replays
 
 A `DriveStopped` ends the drive and reaches the caller of the verb; inside the flow it is never an ordinary exception.
 """

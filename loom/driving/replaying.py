@@ -1,0 +1,336 @@
+"""Replaying a stored run against the code at hand: the real kernel drives it, and goes no further than the frontier.
+
+Nothing is written and nothing happens: a log is all that is given, what would write is refused, and no effect is dispatched,
+since before the frontier none ever is (kernel rule 5.2). There it is known whether the whole recorded prefix matched; of a run
+that has ended, the end that its body comes to is compared as well.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
+
+from loom import values
+from loom.core.envelope import EventEnvelope
+from loom.core.errors import LoomError, UnknownFlow
+from loom.core.flow import Flow
+from loom.core.ids import ExecutionId
+from loom.core.logs import FlowLog
+from loom.core.state import ExecutionState, empty_state
+from loom.core.step import Step
+from loom.driving.driver import Driver
+from loom.driving.family import Verbs
+from loom.driving.inputs import encoded_input
+from loom.driving.replay_drive import Asked, Reached, ReplayDrive
+from loom.driving.starting import Starting
+from loom.driving.verdicts import Verdict
+from loom.fingerprint import same
+from loom.kernel.asking import cause_of
+from loom.kernel.codec import decode_events, refuse_newer
+from loom.kernel.context import Context
+from loom.kernel.drive import Drive, Setting
+from loom.kernel.errors import LogCorrupt, LogNewerThanCode, ReplayDivergence
+from loom.kernel.fold import EVENTS, fold
+from loom.kernel.journal import Journal
+from loom.kernel.surroundings import Surroundings
+from loom.spi.clock import VirtualClock
+from loom.spi.event_store import Append, EventRecord, Storage
+
+Event = EventEnvelope[Any]
+
+ENDS: Final = frozenset({"EXECUTION_COMPLETED", "EXECUTION_FAILED", "EXECUTION_CANCELLED", "EXECUTION_CONTINUED"})
+
+
+class LogReader(Protocol):
+    """All that a replay may ask of a store: to read a log. It has no way to write."""
+
+    async def read(
+        self, execution_id: ExecutionId, *, start: int = 0, stop: int | None = None, limit_bytes: int = 4 << 20
+    ) -> Sequence[EventRecord]: ...
+
+
+class Replayed(NamedTuple):
+    """What came of one replay.
+
+    *events* are those of the log, decoded as far as they can be read; *asked* is what the body asked, in the order of the log;
+    *end* is the type and the fact that its end is, None where it has not ended.
+    """
+
+    verdict: Verdict
+    events: Sequence[Event] = ()
+    asked: Sequence[Asked] = ()
+    end: tuple[str, Any] | None = None
+
+
+async def stored_log(reader: LogReader, run_id: ExecutionId) -> list[EventRecord]:
+    """Return the whole log of a run, as stored."""
+    records: list[EventRecord] = []
+    while page := await reader.read(run_id, start=len(records) and records[-1].sequence + 1):
+        records += page
+    return records
+
+
+class Replayer:
+    """Replays logs against *flows* and *tools*, the code at hand. It knows no store, and holds nothing of a log."""
+
+    def __init__(self, flows: Mapping[str, Flow[Any, Any]], tools: Mapping[str, Step[Any, Any]] | None = None) -> None:
+        self._flows, self._tools = dict(flows), dict(tools or {})
+        self._around = Surroundings(
+            storage=cast("Storage", _Nothing()), effects=cast("Any", _Nothing()), clock=VirtualClock(0)
+        )
+        self._verbs = _FlowsAlone(self._flows)
+        self._driver = Driver(self._around, self._tools, cast("Verbs", self._verbs))
+        self._verbs.starting = Starting(self._driver)
+
+    async def replay(self, run_id: str, records: Sequence[EventRecord], *, length: int | None = None) -> Replayed:
+        """Replay the log *records* of a run, which has *length* events where that is known, and say what came of it."""
+        id = ExecutionId(run_id)
+        events: list[Event] = []
+        try:
+            events = _whole(id, records, length)
+            refuse_newer(events)
+            end = _end_of(events)
+            whole = fold(events, empty_state(id))
+            state = whole if end is None else fold(events[: end.sequence], empty_state(id))
+        except LogCorrupt as error:
+            verdict = Verdict(id=id, kind="damaged", length=len(records), sequence=error.sequence, why=error.why)
+            return Replayed(verdict, events)
+        except LogNewerThanCode as error:
+            return Replayed(_stated(_newer(events, error), events), events)
+        about = Verdict(id=id, kind="same", flow=whole.facts.flow, status=whole.status, length=whole.length)
+        flow = self._flows.get(whole.facts.flow)
+        if flow is None:
+            return Replayed(self._missing(about), events)
+        return await self._driven(about, events, state, flow=flow, end=end)
+
+    def _missing(self, about: Verdict) -> Verdict:
+        try:
+            self._verbs.flow(about.flow)
+        except UnknownFlow as error:
+            return _changed(about, kind="flow_missing", why=str(error), hint=error.hint)
+        raise AssertionError("it is missing")
+
+    async def _driven(
+        self, about: Verdict, events: Sequence[Event], state: ExecutionState, *, flow: Flow[Any, Any], end: Event | None
+    ) -> Replayed:
+        present = self._driver.fingerprint_of(flow)
+        is_same = same(state.facts.fingerprint, present)
+        setting = self._setting(flow, present, is_same=is_same)
+        drive = ReplayDrive(_journal(state), setting, end=end, flow=flow)
+        stopped = await self._until_it_stops(drive, flow)
+        if isinstance(stopped, Reached):
+            verdict = _reached(about, drive, is_same=is_same)
+        else:
+            verdict = _stopped(about, drive, stopped, events)
+        return Replayed(verdict, events, drive.asked, drive.ended)
+
+    async def _until_it_stops(self, drive: ReplayDrive, flow: Flow[Any, Any]) -> LoomError:
+        run_id, driver = drive.state.execution_id, self._driver
+        driver.drives[run_id] = drive
+        context = Context(drive, self._tools, FlowLog(run_id, flow.id, lambda: True))
+        try:
+            await drive.run(partial(driver.body, flow, context, drive.state.facts))
+        except LoomError as error:
+            return error
+        finally:
+            del driver.drives[run_id]
+            driver.family.forget()
+        raise AssertionError("a replay ends by stopping")
+
+    def _setting(self, flow: Flow[Any, Any], present: str, *, is_same: bool) -> Setting:
+        takes, returns = self._driver.hints_of(flow)
+        return Setting(
+            around=self._around,
+            resources={},
+            fingerprint=present,
+            same_code=is_same,
+            encode_result=values.codec_for(returns, "result").encode,
+            encode_input=partial(encoded_input, flow, takes),
+            successor=_no_successor,
+            before_going_on=_at_frontier,
+            before_cancelled=_at_frontier,
+            stays=lambda _: False,
+        )
+
+
+async def _at_frontier(drive: Drive) -> None:
+    assert isinstance(drive, ReplayDrive)
+    await drive.reached()
+
+
+# -- the log ------------------------------------------------------------------------------------------------------------
+
+
+def _whole(run_id: ExecutionId, records: Sequence[EventRecord], length: int | None) -> list[Event]:
+    """Return the events of a log that begins, has no gap, and is as long as it is said to be.
+
+    Raises:
+        LogCorrupt: it is not so.
+    """
+    for place, record in enumerate(records):
+        if record.sequence != place:
+            raise LogCorrupt(execution_id=run_id, sequence=place, why=f"it is missing: event {record.sequence} follows")
+    if length is not None and len(records) != length:
+        raise LogCorrupt(execution_id=run_id, sequence=len(records), why=f"the log is to have {length} events")
+    events = decode_events(run_id, records)
+    if not events or events[0].type != "EXECUTION_STARTED":
+        raise LogCorrupt(execution_id=run_id, sequence=0, why="the log does not begin with EXECUTION_STARTED")
+    return events
+
+
+def _end_of(events: Sequence[Event]) -> Event | None:
+    """Return the event that ended the run for good, None when it is open.
+
+    Raises:
+        LogCorrupt: something follows the end that cannot.
+    """
+    end: Event | None = None
+    for event in events:
+        row = EVENTS.get(event.type)
+        if end is not None and not (row is not None and row.after_end):
+            why = f"{event.type} follows the end of the run"
+            raise LogCorrupt(execution_id=event.execution_id, sequence=event.sequence, why=why)
+        if event.type in ENDS:
+            end = event
+        elif event.type == "EXECUTION_RETRIED":
+            end = None
+    return end
+
+
+def _newer(events: Sequence[Event], error: LogNewerThanCode) -> Verdict:
+    first = next((e for e in events if isinstance(e.payload, dict)), events[0])
+    why = f"the log holds {error.what}, which this version of Loom does not know"
+    about = Verdict(id=error.execution_id, kind="newer", length=len(events), sequence=first.sequence, why=why)
+    return _changed(about, hint=error.hint)
+
+
+def _stated(verdict: Verdict, events: Sequence[Event]) -> Verdict:
+    return _changed(verdict, flow=str(getattr(events[0].payload, "flow", "")))
+
+
+# -- what came of it ------------------------------------------------------------------------------------------------------
+
+
+def _reached(about: Verdict, drive: ReplayDrive, *, is_same: bool) -> Verdict:
+    """Return the verdict of a replay whose whole prefix matched."""
+    differences = tuple(drive.recorded.differences)
+    end = drive.difference
+    if end is None:
+        return _changed(about, kind="same" if is_same else "migrates", differences=differences)
+    fails = end["now"]["kind"] == "EXECUTION_FAILED" and end["recorded"]["kind"] != "EXECUTION_FAILED"
+    if not (is_same or fails):
+        return _changed(about, kind="migrates", differences=differences, end=end)
+    why = "The flow now fails where it did not." if fails else "The flow came to another end, with the same code."
+    return _changed(
+        about,
+        kind="breaks",
+        step=end["now"].get("id"),
+        sequence=end["recorded"]["sequence"],
+        recorded=end["recorded"],
+        asked=end["now"],
+        where=end["now"].get("where", ""),
+        why=why,
+        differences=differences,
+        end=end,
+    )
+
+
+def _stopped(about: Verdict, drive: ReplayDrive, error: LoomError, events: Sequence[Event]) -> Verdict:
+    """Return the verdict of a replay that could not go on, because of *error*."""
+    if isinstance(error, values.RecordUnreadable):
+        start = cause_of(error)
+        step = None if start is None else str(getattr(events[start].payload, "id", ""))
+        sequence = 0 if start is None else drive.outcome_of(start)
+        return _changed(about, kind="unreadable", step=step, sequence=sequence, why=str(error), hint=error.hint)
+    if not isinstance(error, ReplayDivergence):
+        where = getattr(error, "where", "") or drive.stood_at
+        return _changed(about, kind="breaks", why=str(error), hint=error.hint, where=where)
+    recorded, asked = error.recorded, error.asked
+    side = recorded or asked or {}
+    return _changed(
+        about,
+        kind="breaks",
+        step=str(side.get("id", "")) or None,
+        sequence=(recorded or {}).get("sequence"),
+        recorded=recorded,
+        asked=asked,
+        where=(asked or {}).get("where") or drive.stood_at,
+        why=error.likely,
+        hint=error.hint,
+    )
+
+
+def _changed(verdict: Verdict, **changes: Any) -> Verdict:
+    return Verdict(**{name: getattr(verdict, name) for name in Verdict.__slots__} | changes)
+
+
+# -- what a replay does without ----------------------------------------------------------------------------------------
+
+
+class ReplayRefuses(LoomError):
+    """Something wanted to write, or to cause something, while a run was replayed."""
+
+    code = "replay-refuses"
+    hint = "This is a fault of Loom or of a plugin: please report it with the traceback (--debug)."
+
+    def __init__(self, *, what: str) -> None:
+        self.what = what
+        super().__init__(f"a replay has no {what}: it writes nothing and causes nothing")
+
+
+class _Nothing:
+    """A store without a log, or effects without a world."""
+
+    middleware = ()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ReplayRefuses(what=name)
+
+
+class _Refusing:
+    """A writer that writes nothing."""
+
+    is_full = False
+
+    def enqueue(self, journal: Journal, events: int, size: int) -> None:
+        raise ReplayRefuses(what="append")
+
+    def kick(self) -> None:
+        raise ReplayRefuses(what="append")
+
+    async def room(self) -> None:
+        raise ReplayRefuses(what="append")
+
+
+class _FlowsAlone:
+    """What a family asks of a runtime, as far as a replay answers: the flows, and their inputs encoded."""
+
+    starting: Starting
+
+    def __init__(self, flows: Mapping[str, Flow[Any, Any]]) -> None:
+        self._flows = flows
+
+    def flow(self, flow: Flow[Any, Any] | str) -> Flow[Any, Any]:
+        """Return a flow of the app.
+
+        Raises:
+            UnknownFlow: it has none of this id.
+        """
+        name = flow.id if isinstance(flow, Flow) else flow
+        found = self._flows.get(name)
+        if found is None or (isinstance(flow, Flow) and found is not flow):
+            known = sorted(self._flows)
+            raise UnknownFlow(kind="flow", name=name, near=difflib.get_close_matches(name, known), known=known)
+        return found
+
+
+def _journal(state: ExecutionState) -> Journal:
+    return Journal(state, writer=_Refusing(), clock=VirtualClock(state.at), token="")
+
+
+def _no_successor(journal: Journal, input: Any) -> Append:
+    raise ReplayRefuses(what="next link")
