@@ -18,6 +18,7 @@ from loom.core.errors import LoomError, UnknownFlow
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId
 from loom.core.logs import FlowLog
+from loom.core.origins import cause_of
 from loom.core.state import ExecutionState, empty_state
 from loom.core.step import Step
 from loom.driving.driver import Driver
@@ -27,16 +28,15 @@ from loom.driving.replay_drive import Asked, Reached, ReplayDrive
 from loom.driving.starting import Starting
 from loom.driving.verdicts import Verdict
 from loom.fingerprint import same
-from loom.kernel.asking import cause_of
 from loom.kernel.codec import decode_events, refuse_newer
 from loom.kernel.context import Context
 from loom.kernel.drive import Drive, Setting
 from loom.kernel.errors import LogCorrupt, LogNewerThanCode, ReplayDivergence
 from loom.kernel.fold import EVENTS, fold
 from loom.kernel.journal import Journal
-from loom.kernel.surroundings import Surroundings
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import Append, EventRecord, Storage
+from loom.spi.surroundings import Surroundings
 
 Event = EventEnvelope[Any]
 

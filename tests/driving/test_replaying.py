@@ -20,7 +20,7 @@ from loom.spi.event_store import EventRecord, ExecutionQuery
 from loom.spi.memory import MemoryStorage
 from tests.coordination import kin
 from tests.golden import flows as golden_flows
-from tests.golden import logs
+from tests.golden import flows_in_flight, logs
 from tests.kernel.lives import RUN, Life, Way, cancelled, live
 from tests.kernel.programs import WORLD, World, interpreted
 from tests.kernel.test_live_and_replay import BROKEN_ONCE, Program, programs, ways, wild
@@ -95,7 +95,7 @@ async def test_a_program_that_once_broke_replays(program: Program) -> None:
 @pytest.mark.parametrize("name", logs.names())
 async def test_a_golden_log_replays_to_its_end(name: str) -> None:
     golden = logs.read(name)
-    flow = getattr(golden_flows, golden.flow)
+    flow = getattr(golden_flows, golden.flow, None) or getattr(flows_in_flight, golden.flow)
     tools = {tool.id: tool for tool in vars(golden_flows).values() if isinstance(tool, loom.Step)}
     world = golden_flows.World(forbidden=True)
     golden_flows.OUTSIDE.set(world)
