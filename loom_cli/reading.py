@@ -9,7 +9,7 @@ from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.driving import chains
 from loom.driving.errors import ExecutionNotFound
-from loom.kernel.reading import read_log
+from loom.driving.reading import read_log
 from loom.lenses.inbox import UnreadMessage, unread_messages
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Request, Storage
 from loom_cli.ids import meant_id

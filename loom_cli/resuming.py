@@ -13,7 +13,7 @@ from loom.core.missing import MISSING
 from loom.core.state import ExecutionState, empty_state
 from loom.core.views import OpenGate
 from loom.driving.addressing import gate_meant
-from loom.kernel.codec import refuse_newer
+from loom.driving.reading import refuse_newer
 from loom.kernel.fold import fold
 from loom.values import InvalidPayload
 from loom_cli.asking import ask_person, confirmed

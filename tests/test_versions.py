@@ -14,7 +14,7 @@ from loom.spi import EventStore, ExecutionId, Head
 from tests import shapes
 
 PINS: Final[dict[str, dict[str, str]]] = {
-    "EVENT_SCHEMA_VERSION": {"1.0.0": "uc2L8hKS7T2aWN8ZIFBuxA"},
+    "EVENT_SCHEMA_VERSION": {"1.0.0": "HAe8cXq4eBZ_6MFEwST0Ng"},
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "sMY_kaq0k31VqHWcC0KA_Q"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "KzjAaoDq7vVieO81p3QHGw"},

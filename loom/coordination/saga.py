@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from loom.core.failures import CompensationFailed, StepFailed, failure_from
 from loom.core.json import JsonObject
 from loom.core.step import Naming, Step, Undoable
-from loom.kernel.calls import BranchCut, DriveEnding
+from loom.kernel.calls import DriveEnding
 from loom.kernel.context import Context
 from loom.values.binding import Binding, binding_of
 from loom.values.failing import record_of
@@ -117,7 +117,7 @@ def _only_puts_away(error: BaseException) -> bool:
     """Whether *error* ends the drive, or the process, and not the saga: the flow comes back to where it stands."""
     if isinstance(error, BaseExceptionGroup):
         return all(_only_puts_away(each) for each in error.exceptions)
-    return isinstance(error, (DriveEnding, BranchCut, KeyboardInterrupt, GeneratorExit))
+    return isinstance(error, (DriveEnding, KeyboardInterrupt, GeneratorExit))
 
 
 def _compensation_failed(failed: list[tuple[str, Exception]]) -> CompensationFailed:

@@ -342,23 +342,29 @@ class ScopeOpened(NamedTuple):
 
 
 class ScopeClosed(NamedTuple):
-    """Enough branches of a scope had ended: *counted* names them, in order; the others were cut where they stood."""
+    """Enough branches of a scope had ended: *counted* names them, in order; the others were cut where they stood.
+
+    *shielded* are the syscalls below it that stood open under a shield, and go on.
+    """
 
     start: int
     counted: list[str]
+    shielded: list[int] | None = None
 
 
 class ScopeTimedOut(NamedTuple):
-    """The time of a scope was over, and its branches were cut where they stood."""
+    """The time of a scope was over, and its branches were cut where they stood, but for what is *shielded*."""
 
     start: int
+    shielded: list[int] | None = None
 
 
 class ScopeCut(NamedTuple):
-    """Branch *branch* of a scope failed, and the others were cut where they stood."""
+    """Branch *branch* of a scope failed, and the others were cut where they stood, but for what is *shielded*."""
 
     start: int
     branch: str
+    shielded: list[int] | None = None
 
 
 class DecisionRecorded(NamedTuple):

@@ -36,6 +36,16 @@ class Settled(NamedTuple):
     outcome: EventEnvelope[Any]
 
 
+def is_cut(start: EventEnvelope[Any], cuts: Mapping[int, Settled]) -> bool:
+    """Whether *start* stood open below one of the scopes when that was cut, and under no shield."""
+    return any(
+        start.sequence < cut.outcome.sequence
+        and start.payload.id.startswith(f"{cut.start.payload.id}/")
+        and start.sequence not in (cut.outcome.payload.shielded or ())
+        for cut in cuts.values()
+    )
+
+
 class Attempts(NamedTuple):
     """How an open step stands.
 

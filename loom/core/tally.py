@@ -66,7 +66,7 @@ class Tally:
     def agrees_with(self, fact: Any) -> bool:
         """Whether a recorded fact about the scope can be what comes next; the clock alone is not known beforehand."""
         if isinstance(fact, f.ScopeClosed | f.ScopeCut):
-            return self.verdict is not None and self.record(fact.start)[1] == fact
+            return self.verdict is not None and self.record(fact.start)[1] == fact._replace(shielded=None)
         return True
 
 

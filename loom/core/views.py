@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from loom.core.envelope import EventEnvelope
-from loom.core.state import UNTRIED, ExecutionState
+from loom.core.state import UNTRIED, ExecutionState, is_cut
 
 
 class OpenGate(NamedTuple):
@@ -49,11 +49,10 @@ def awaited_messages(state: ExecutionState) -> list[AwaitedMessage]:
     if state.is_terminal or state.facts.grace_ended is not None:
         return []
     closed = (state.facts.cancel.payload.closed or ()) if state.facts.cancel is not None else ()
-    cuts = tuple(f"{cut.start.payload.id}/" for cut in state.cuts.values())
     return [
         AwaitedMessage(start.payload.id, sequence, start.at, start.payload.topic, start.payload.due_at)
         for sequence, start in sorted(state.open.items())
-        if start.type == "MESSAGE_AWAITED" and sequence not in closed and not start.payload.id.startswith(cuts)
+        if start.type == "MESSAGE_AWAITED" and sequence not in closed and not is_cut(start, state.cuts)
     ]
 
 

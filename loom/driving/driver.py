@@ -31,6 +31,7 @@ from loom.driving.errors import AlreadyAnswered
 from loom.driving.family import FAMILY, Family, Verbs
 from loom.driving.inputs import encoded_input
 from loom.driving.parents import sends_of
+from loom.driving.reading import read_log
 from loom.driving.standing import Standing, standing
 from loom.driving.tenure import Hold, Tenure
 from loom.driving.writer import GroupWriter
@@ -40,7 +41,6 @@ from loom.kernel.drive import Drive, Setting
 from loom.kernel.errors import DriveStopped, ReplayDivergence
 from loom.kernel.fold import fold
 from loom.kernel.journal import Journal, Writer, tell
-from loom.kernel.reading import read_log
 from loom.spi.clock import SystemClock
 from loom.spi.event_store import ExecutionRow, Lane, LaneClosed, RequestKind, RequestTaken
 from loom.spi.surroundings import Surroundings

@@ -9,10 +9,9 @@ from loom.core.ids import execution_id
 from loom.core.state import ExecutionState, empty_state
 from loom.driving.chains import last_link
 from loom.driving.errors import ExecutionNotFound
-from loom.kernel.codec import refuse_newer
+from loom.driving.reading import read_log, refuse_newer
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import fold
-from loom.kernel.reading import read_log
 from loom.spi.event_store import ExecutionRow, Storage
 
 

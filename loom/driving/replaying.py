@@ -24,11 +24,12 @@ from loom.core.step import Step
 from loom.driving.driver import Driver
 from loom.driving.family import Verbs
 from loom.driving.inputs import encoded_input
+from loom.driving.reading import refuse_newer
 from loom.driving.replay_drive import Asked, Reached, ReplayDrive
 from loom.driving.starting import Starting
 from loom.driving.verdicts import Verdict
 from loom.fingerprint import same
-from loom.kernel.codec import decode_events, refuse_newer
+from loom.kernel.codec import decode_events
 from loom.kernel.context import Context
 from loom.kernel.drive import Drive, Setting
 from loom.kernel.errors import LogCorrupt, LogNewerThanCode, ReplayDivergence

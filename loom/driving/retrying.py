@@ -7,7 +7,7 @@ from typing import Any
 from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionRetried
 from loom.core.identity import scope_of
-from loom.core.state import ExecutionState
+from loom.core.state import ExecutionState, Settled
 from loom.driving.errors import ExecutionCompensated, ExecutionNotFailed
 
 
@@ -42,14 +42,20 @@ def retried(state: ExecutionState) -> ExecutionRetried:
     # what was asked inside a scope that is itself void is void with it
     above = [starts[v] for v in void]
     void += [s for s, start in may_be.items() if s not in void and _inside(start, above)]
-    if any(_is_undo(starts[sequence]) for sequence in void):
-        raise ExecutionCompensated(execution_id=state.execution_id)
-    cuts = [
-        sequence
+    cuts = {
+        sequence: cut
         for sequence, cut in state.cuts.items()
         if sequence in void or sequence == cause.sequence or _inside(cause, [cut.start])
-    ]
+    }
+    # ... and so is the clean-up of a branch that was cut and is now to go on where it stood
+    void += [s for s, start in may_be.items() if s not in void and any(_cleans_up(start, c) for c in cuts.values())]
+    if any(_is_undo(starts[sequence]) for sequence in void):
+        raise ExecutionCompensated(execution_id=state.execution_id)
     return ExecutionRetried(generation, sorted(void), reopened, sorted(cuts))
+
+
+def _cleans_up(start: EventEnvelope[Any], cut: Settled) -> bool:
+    return start.sequence > cut.outcome.sequence and _inside(start, [cut.start])
 
 
 def _is_undo(start: EventEnvelope[Any]) -> bool:

@@ -36,11 +36,11 @@ from loom.driving.family import FamilyVerbs
 from loom.driving.going import Going
 from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
+from loom.driving.reading import read_log
 from loom.driving.retrying import retried
 from loom.driving.starting import Starting
 from loom.driving.stopping import Stopping, StoppingVerbs, due_at
 from loom.driving.waiting import state_once
-from loom.kernel.reading import read_log
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage

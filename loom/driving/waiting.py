@@ -9,7 +9,8 @@ from typing import Final
 from loom.core.ids import execution_id
 from loom.core.state import ExecutionState, empty_state
 from loom.driving.errors import ExecutionNotFound
-from loom.kernel.codec import decode_events, refuse_newer
+from loom.driving.reading import refuse_newer
+from loom.kernel.codec import decode_events
 from loom.kernel.fold import fold
 from loom.spi.event_store import Head, Storage
 

@@ -44,7 +44,7 @@ class Asking:
         if self._drive.ending is not None:
             self._drive.unwinding.refused()
             raise DriveEnding
-        if branch.cut:
+        if branch.is_cut:
             self._drive.unwinding.refused()
             raise BranchCut
         self._drive.cancelling.refuse(branch)
@@ -54,7 +54,7 @@ class Asking:
         drive, branch = self._drive, call.branch
         delivery = drive.delivery
         delivery.unasked.pop(call, None)
-        if drive.ending is not None or branch.cut or drive.cancelling.reaches(call):
+        if drive.ending is not None or branch.is_cut or drive.cancelling.reaches(call):
             await self._refuse(branch)
         if self.recorded is None:
             if drive.journal.writer.is_full:
@@ -146,7 +146,7 @@ class Asking:
         """Begin *call*; while a park is being written it is held, in a closing scope or a cancelled run it never begins."""
         if self.is_paused:
             self.held.append(call)
-        elif not (call.branch.cut or self._drive.is_closing(call.branch) or self._drive.cancelling.dooms(call)):
+        elif not (call.branch.is_cut or self._drive.is_closing(call.branch) or self._drive.cancelling.dooms(call)):
             call.syscall.begin(call, self._drive)
 
     def release(self) -> None:
@@ -192,7 +192,7 @@ class Asking:
         drive = self._drive
         if call.future is not None:
             _ = drive.delivery.move(call)
-        if drive.ending is None and call.branch.cut:
+        if drive.ending is None and call.branch.is_cut:
             return asyncio.CancelledError() if call.branch.ended else BranchCut()
         if drive.ending is None and drive.cancelling.reaches(call):
             return drive.cancelling.raised_in(call.branch)

@@ -77,7 +77,7 @@ class Block:
         self._syscall.ended(call, drive, body, error)
         if not call.settled:
             await drive.asking.stand(call)
-        if call.branch.cut:
+        if call.branch.is_cut:
             raise BranchCut
         self._fail(error)
 

@@ -69,13 +69,25 @@ class Branch:
         self.waiting: dict[Call, None] = {}
         self.awaited: tuple[Call, ...] = ()
         """Who waits for its end by name: a join waits for all branches, this for one."""
-        self.ended = self.cut = self.cancelled = self.was_cancelled = False
-        self.last_id, self.draws, self.undos, self.shields = "", 0, 0, 0
+        self.ended = self.cancelled = self.was_cancelled = False
+        self.cut: str = parent.cut if parent is not None else ""
+        """The prefix of the innermost scope above it that was cut."""
+        self.last_id, self.draws, self.undos, self.shields, self.is_free = "", 0, 0, 0, False
 
     @property
     def name(self) -> str:
         """Its name in its scope."""
         return self.path[-1][1]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is to end, because a scope above it was cut and no shield below that scope holds it off."""
+        return bool(self.cut) and self.lies_open(self.cut)
+
+    def lies_open(self, prefix: str) -> bool:
+        """Whether the branch is at or below *prefix* with no shield between: a cut there reaches it."""
+        below = [each for each in self.line() if each.prefix.startswith(prefix)]
+        return bool(below) and not any(each.shields for each in below)
 
     def line(self) -> Iterator[Branch]:
         """Yield the branch and all above it."""

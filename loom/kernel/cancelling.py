@@ -46,11 +46,11 @@ class Cancelling:
 
     def frees(self, branch: Branch) -> bool:
         """Whether what is called in *branch* now is under a shield, or part of a clean-up."""
-        return bool(branch.shields) or (self.is_delivered and cancelled_in_hand())
+        return branch.is_free or bool(branch.shields) or (self.is_delivered and cancelled_in_hand())
 
     def refuse(self, branch: Branch) -> None:
         """A syscall is called in *branch*: raise Cancelled if it was raised there before, but for a clean-up."""
-        if branch.cancelled and (self.is_final or not (branch.shields or cancelled_in_hand())):
+        if branch.cancelled and (self.is_final or not self.frees(branch)):
             self._drive.unwinding.refused()
             raise self.raised_in(branch)
 

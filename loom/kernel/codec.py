@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 
 from loom.core.envelope import NO_METADATA, EventEnvelope
-from loom.core.facts import ExecutionStarted, UserEvent
+from loom.core.facts import UserEvent
 from loom.core.ids import ExecutionId
 from loom.core.upcasting import upcast
-from loom.kernel.errors import LogCorrupt, LogNewerThanCode
-from loom.kernel.fold import EVENTS, RULES, USER_PREFIX
+from loom.kernel.errors import LogCorrupt
+from loom.kernel.fold import EVENTS, USER_PREFIX
 from loom.spi.event_store import EventRecord
 
 EXTRA = "extra"
@@ -85,19 +85,3 @@ def _unusual(execution_id: ExecutionId, record: EventRecord) -> EventEnvelope[An
     if len(known) < len(fields):
         about = {**about, EXTRA: {key: value for key, value in fields.items() if key not in known}}
     return EventEnvelope(execution_id, record.sequence, record.type, record.at, payload, about)
-
-
-def refuse_newer(events: Iterable[EventEnvelope[Any]]) -> None:
-    """Refuse to drive a log that holds what this code does not know.
-
-    Raises:
-        LogNewerThanCode: a kernel type without a row, a payload of a newer version, or newer rules.
-    """
-    for event in (event for event in events if isinstance(event.payload, (ExecutionStarted, dict))):
-        if isinstance(event.payload, ExecutionStarted):
-            newer = [name for name, version in event.payload.rules.items() if version > RULES.get(name, 0)]
-            if newer:
-                raise LogNewerThanCode(execution_id=event.execution_id, what=f"newer rules of {', '.join(newer)}")
-        else:
-            version = event.metadata.get("v", 1)
-            raise LogNewerThanCode(execution_id=event.execution_id, what=f"{event.type} version {version}")

@@ -253,9 +253,10 @@ class Context(Entering, Branching):
 
     @asynccontextmanager
     async def shield(self) -> AsyncIterator[None]:
-        """Keep what is called inside from being cancelled with the run: `async with ctx.shield(): ...`.
+        """Keep what is called inside from being cancelled with the run, or cut with its branch: `async with ctx.shield(): ...`.
 
-        For what has to be done whole, such as compensations. When the grace of the cancellation is over, no shield holds.
+        For what has to be done whole, such as compensations. The cut, or the cancellation, comes at the next syscall outside;
+        a scope waits for its shielded branches. When the grace of a cancellation is over, no shield holds.
         """
         branch = self._branch("shield")
         branch.shields += 1

@@ -147,7 +147,7 @@ class Drive:
 
     def wants(self, call: Call) -> bool:
         """Whether *call* still waits for an outcome; one that was cut does while it is in doubt."""
-        is_cut = call.branch.cut and call.sequence not in self.state.gates
+        is_cut = call.branch.is_cut and call.sequence not in self.state.gates
         if self.ending is not None or call.settled or is_cut or self.cancelling.dooms(call):
             return False
         return call.sequence in self.state.open
@@ -162,8 +162,8 @@ class Drive:
             tell(self.around.on_stream, self.state.execution_id, call_id, chunk)
 
     def is_closing(self, branch: Branch) -> bool:
-        """Whether *branch* is in a scope that is closing, where nothing new is started."""
-        return bool(self.closing) and any(branch.prefix.startswith(f"{call.id}/") for call in self.closing)
+        """Whether *branch* is in a scope that is closing, where nothing new is started, but for what is shielded."""
+        return bool(self.closing) and any(branch.lies_open(f"{call.id}/") for call in self.closing)
 
     # -- moving on -----------------------------------------------------------------------------------------------
 
@@ -232,9 +232,15 @@ class Drive:
         for call, scope in self.closing.items():
             if not scope.is_written and not self.flights.are_below(f"{call.id}/"):
                 scope.is_written = True
-                self.delivery.put(self.commit(*scope.record(call)))
+                type_, fact = scope.record(call)
+                self.delivery.put(self.commit(type_, fact._replace(shielded=self._shielded(f"{call.id}/"))))
                 return True
         return False
+
+    def _shielded(self, prefix: str) -> list[int] | None:
+        below = [call for call in self.delivery.calls.values() if call.branch.prefix.startswith(prefix)]
+        kept = {call.sequence for call in below if not call.branch.lies_open(prefix)}
+        return sorted(sequence for sequence in kept if sequence in self.state.open) or None
 
     def wake(self, reason: str) -> None:
         """Have `run` attend to something."""

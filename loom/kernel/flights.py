@@ -58,8 +58,8 @@ class Flights:
                 self._landing_failed(call, failed)
 
     def are_below(self, prefix: str) -> bool:
-        """Whether anything is in flight for a branch at or below *prefix*."""
-        return any(call.branch.prefix.startswith(prefix) for call in self._tasks)
+        """Whether anything is in flight for a branch at or below *prefix*, but for what is shielded there."""
+        return any(call.branch.lies_open(prefix) for call in self._tasks)
 
     @property
     def calls(self) -> list[Call]:
@@ -80,7 +80,7 @@ class Flights:
 
     def drop_below(self, prefix: str) -> None:
         """Cancel what is in flight at or below *prefix* but for what must not run twice; threads are left behind."""
-        for call in [call for call in self._tasks if call.branch.prefix.startswith(prefix) and not call.is_once]:
+        for call in [call for call in self._tasks if call.branch.lies_open(prefix) and not call.is_once]:
             is_thread = not getattr(getattr(call.syscall, "step", None), "is_async", True)
             (self.leave_behind if is_thread else self.drop)(call)
 

@@ -15,7 +15,7 @@ from rpds import HashTrieMap, List
 
 from loom.core import facts as f
 from loom.core.envelope import EventEnvelope
-from loom.core.state import UNTRIED, Attempts, ExecutionState, RunFacts, Settled
+from loom.core.state import UNTRIED, Attempts, ExecutionState, RunFacts, Settled, is_cut
 from loom.kernel.errors import LogCorrupt
 
 Event: TypeAlias = EventEnvelope[Any]
@@ -163,15 +163,11 @@ def _execution_retried(s: ExecutionState, e: Event) -> ExecutionState:
     gates: Any = HashTrieMap()
     for sequence, start in opened.items():
         doubted = attempts.get(sequence, UNTRIED).doubt is not None
-        if doubted or (start.type == "GATE_OPENED" and not _is_cut(start, cuts)):
+        if doubted or (start.type == "GATE_OPENED" and not is_cut(start, cuts)):
             gates = gates.insert(sequence, start)
     facts = s.facts._replace(generation=p.generation, failure=None, cause=None)
     settled_list: List[Settled] = List(kept)
     return ExecutionState(s[0], "suspended", e.sequence, e.at, opened, settled_list, gates, attempts, cuts, facts)
-
-
-def _is_cut(start: Event, cuts: HashTrieMap[int, Settled]) -> bool:
-    return any(start.payload.id.startswith(f"{cut.start.payload.id}/") for cut in cuts.values())
 
 
 def _execution_migrated(s: ExecutionState, e: Event) -> ExecutionState:
@@ -253,12 +249,12 @@ def _effect_resolved(s: ExecutionState, e: Event) -> ExecutionState:
 
 def _scope_cut(s: ExecutionState, e: Event) -> ExecutionState:
     scope = next(x.start for x in s.settled if x.start.sequence == e.payload.start)
-    gates = s.gates
+    cut, gates = Settled(scope, e), s.gates
     for sequence, start in gates.items():
         # An effect in doubt is asked about though nobody waits for it any more.
-        if start.type == "GATE_OPENED" and start.payload.id.startswith(f"{scope.payload.id}/"):
+        if start.type == "GATE_OPENED" and is_cut(start, {0: cut}):
             gates = gates.remove(sequence)
-    return _moved(s, e)._replace(gates=gates, cuts=s.cuts.insert(e.payload.start, Settled(scope, e)))
+    return _moved(s, e)._replace(gates=gates, cuts=s.cuts.insert(e.payload.start, cut))
 
 
 class EventType(NamedTuple):

@@ -92,7 +92,7 @@ def _go_on(drive: Drive, recorded: Recorded) -> None:
         return
     taken_up, drive.asking.taken_up = drive.asking.taken_up, []
     for call in taken_up:
-        if call.is_once or not (call.branch.cut or drive.is_closing(call.branch)):
+        if call.is_once or not (call.branch.is_cut or drive.is_closing(call.branch)):
             call.syscall.reopen(call, drive)
     drive.requests.apply()
     drive.asking.release()

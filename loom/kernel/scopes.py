@@ -49,7 +49,7 @@ class ScopeSyscall:
         self.is_written = self.is_cut = False
         """Whether the record that ends the scope is on the log, and whether it was delivered."""
         self.is_late = self.is_cancelled = False
-        self.cancelled: BaseException | None = None
+        self.raised: BaseException | None = None
 
     def asked(self) -> JsonObject:
         return self.about
@@ -79,7 +79,7 @@ class ScopeSyscall:
         # The opener's own id text is one step of the path: below it, everything starts with "id/branch/".
         path = (*above.path, (call.id[len(above.prefix) :], name))
         branch = Branch(path, f"{call.id}/{escape(name)}/", parent=above, at=above.at)
-        branch.shields = int(call.free)
+        branch.is_free = call.free
         self.open.add(branch)
         return branch
 
@@ -112,16 +112,22 @@ class ScopeSyscall:
             return
         if reached and (isinstance(error, asyncio.CancelledError) or is_signal(error)):
             self.is_cancelled = True
-        elif error is None and not branch.cut:
-            self.tally.succeeded(branch.name)
-        elif error is not None and not branch.cut and not isinstance(error, DriveEnding):
-            self.tally.failed(branch.name, error)
-        if self.tally.verdict is None and not call.branch.cut and not reached:
+        elif not branch.is_cut or isinstance(error, Exception):
+            self._count(branch, error)
+        if self.tally.verdict is None and not call.branch.is_cut and not reached:
             self.open_branches(call, drive)
-        if not self.open and (self.is_cut or call.branch.cut or reached or self.tally.verdict != "closed"):
+        if not self.open and (self.is_cut or call.branch.is_cut or reached or self.tally.verdict != "closed"):
             self.joined(call, drive)
-        elif self.tally.verdict is not None and not (self.is_written or call.branch.cut or reached):
+        elif self.tally.verdict is not None and not (self.is_written or call.branch.is_cut or reached):
             self.close(call, drive)
+
+    def _count(self, branch: Branch, error: BaseException | None) -> None:
+        if error is None:
+            self.tally.succeeded(branch.name)
+        elif not isinstance(error, DriveEnding):
+            self.tally.failed(branch.name, error)
+            if branch.is_cut:  # it is no part of what was counted, and must not go unseen
+                self.raised = self.raised or error
 
     def close(self, call: Call, drive: Drive) -> None:
         """Start nothing new below the scope, and have the reason recorded once nothing is in flight there."""
@@ -143,13 +149,13 @@ class ScopeSyscall:
         call.settled = True
         drive.closing.pop(call, None)
         if (self.is_cancelled or self.next < len(self.bodies)) and drive.cancelling.reaches(call):
-            self.cancelled = drive.cancelling.raised_in(call.branch)
+            self.raised = drive.cancelling.raised_in(call.branch)
         assert call.start is not None
         if self.is_cut or call.sequence not in drive.state.cuts:  # else its record is still to be delivered
             drive.delivery.calls.pop(call.sequence, None)
         if call.future is not None:
             future = drive.delivery.move(call)
-            if call.branch.cut and not future.done():
+            if call.branch.is_cut and not future.done():
                 future.set_exception(BranchCut())
             elif not future.done():
                 future.set_result(call.start)
@@ -163,6 +169,7 @@ class ScopeSyscall:
             self._opened(call, event, drive)
             return
         self.is_written = self.is_cut = True
+        drive.closing.pop(call, None)
         if event.type == "SCOPE_TIMED_OUT":
             self.tally.time_is_over()
         drive.unwinding.cut_below(f"{call.id}/")
@@ -182,7 +189,7 @@ class ScopeSyscall:
             drive.hand_over(call, event)
 
     def _has_time(self, call: Call, drive: Drive) -> bool:
-        is_ending = call.settled or call.branch.cut or self.is_late or self.tally.verdict is not None
+        is_ending = call.settled or call.branch.is_cut or self.is_late or self.tally.verdict is not None
         return drive.ending is None and not is_ending and not drive.cancelling.dooms(call)
 
     def _time_is_over(self, call: Call, drive: Drive) -> None:
@@ -199,7 +206,7 @@ class ScopeSyscall:
         """Return what the scope raises: the first failure, or that its time was over, with what failed later as notes."""
         failures = self.tally.failures
         if self.tally.verdict in {None, "closed"}:
-            return self.cancelled
+            return self.raised
         error = ScopeTimedOut(scope=call.id) if self.tally.verdict == "timed_out" else failures[0][1]
         for name, later in failures:
             note = f"{call.id}/{name} failed as well: {told(later)}"

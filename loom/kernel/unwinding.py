@@ -83,14 +83,15 @@ class Unwinding:
     def cut_below(self, prefix: str) -> None:
         """Cut every branch at or below *prefix*, and what tasks of the author's still ask in its name."""
         self.is_cutting, drive = True, self._drive
-        below = [branch for branch in drive.delivery.strands() if branch.prefix.startswith(prefix)]
-        loose = [call for call in drive.delivery.waiting if call.branch.ended and call.branch.prefix.startswith(prefix)]
-        for branch in [*below, *(call.branch for call in loose)]:
-            branch.cut = True
-        drive.closing = {call: scope for call, scope in drive.closing.items() if not call.id.startswith(prefix)}
-        for branch in below:
+        strands = drive.delivery.strands()
+        loose = [call for call in drive.delivery.waiting if call.branch.ended]
+        for branch in [*strands, *(call.branch for call in loose)]:
+            if branch.prefix.startswith(prefix):
+                branch.cut = max(branch.cut, prefix, key=len)
+        drive.closing = {call: scope for call, scope in drive.closing.items() if not call.branch.lies_open(prefix)}
+        for branch in [branch for branch in strands if branch.lies_open(prefix)]:
             self.signal(branch, BranchCut())
-        for call in loose:
+        for call in [call for call in loose if call.branch.lies_open(prefix)]:
             drive.delivery.move(call).cancel()
 
     async def unwind(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from loom.core.envelope import EventEnvelope
 from loom.core.identity import parse, path_text
 from loom.core.json import JsonObject
-from loom.core.state import UNTRIED, ExecutionState
+from loom.core.state import UNTRIED, ExecutionState, is_cut
 from loom.core.views import AwaitedMessage, OpenGate, awaited_messages, open_gates
 from loom.kernel.fold import USER_PREFIX
 from loom.lenses.folding import legible, log_chain, state_digest
@@ -287,10 +287,7 @@ def _status(state: ExecutionState, start: Event, outcome: Event | None) -> CallS
         return "in_doubt"
     if state.is_terminal or _is_closed(state, start):
         return "abandoned"
-    path = parse(start.payload.id).path
-    if start.sequence not in state.gates and any(
-        cut.start.payload.id == _scope_at(path, at) for cut in state.cuts.values() for at in range(len(path))
-    ):
+    if start.sequence not in state.gates and is_cut(start, state.cuts):
         return "cut"
     if start.type != "STEP_STARTED":
         return "waiting"
@@ -307,10 +304,6 @@ def _settled_status(outcome: Event) -> CallStatus:
         return "timed_out"
     failed = outcome.type in ("STEP_FAILED", "SCOPE_CUT") or getattr(outcome.payload, "failure", None) is not None
     return "failed" if failed else "done"
-
-
-def _scope_at(path: tuple[tuple[str, str], ...], at: int) -> str:
-    return f"{path_text(path[:at])}{path[at][0]}"
 
 
 def _fields(payload: Any) -> JsonObject:

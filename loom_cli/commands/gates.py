@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from loom.core.views import OpenGate, open_gates
-from loom.kernel.reading import read_log
+from loom.driving.reading import read_log
 from loom.lenses.folding import fold_at
 from loom.lenses.shapes import gate_json
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage

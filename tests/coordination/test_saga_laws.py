@@ -69,3 +69,38 @@ async def test_wherever_it_is_cut_off_nothing_is_undone_twice_and_a_replay_sees_
     assert told(rest.log) == told(life.log)
     assert again.saw == rest.saw
     assert again.effects == []
+
+
+block = st.lists(st.one_of(operation("saga", st.lists(leaves, max_size=4)), others), max_size=3)
+blocks = st.lists(block, min_size=2, max_size=3)
+races = st.one_of(
+    operation("parallel", blocks),
+    operation("select", blocks),
+    operation("first of", st.integers(1, 2), blocks),
+    operation("any", blocks),
+    operation("scope", st.integers(0, 60), st.lists(block, max_size=2), block),
+)
+races_in_races = st.recursive(
+    races,
+    lambda inner: operation("parallel", st.lists(st.lists(inner, max_size=2), min_size=1, max_size=2)),
+    max_leaves=3,
+)
+
+
+@pytest.mark.proves("CMP-14")
+@given(raced=st.lists(races_in_races, min_size=1, max_size=2), way=ways(), data=st.data())
+async def test_a_saga_whose_branch_is_cut_has_undone_all_or_nothing_too_wherever_it_is_cut_off(
+    raced: Program, way: Way, data: st.DataObject
+) -> None:
+    life = await live([["catch", raced]], way)
+    length = data.draw(st.integers(1, len(life.log) - 1))
+
+    rest = await gone_on(life.log[:length], way)
+    again = await replayed(rest.log)
+
+    assert settled(life.log[:length]).isdisjoint(rest.effects)
+    for saga in (*told(life.log).values(), *told(rest.log).values()):
+        # also what was to be done when the scope was closing already, and was not begun any more
+        assert not saga.undone or saga.undone[max(0, len(saga.undone) - len(saga.done)) :] == saga.done[::-1]
+    assert again.saw == rest.saw
+    assert again.effects == []

@@ -16,8 +16,9 @@ from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
 from loom.core.upcasting import Upcaster, upcast
+from loom.driving.reading import refuse_newer
 from loom.kernel import codec
-from loom.kernel.codec import decode_events, encode_event, refuse_newer
+from loom.kernel.codec import decode_events, encode_event
 from loom.kernel.errors import LogCorrupt, LogNewerThanCode
 from loom.kernel.fold import EVENTS, fold
 from loom.spi.event_store import EventRecord

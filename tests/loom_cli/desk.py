@@ -17,8 +17,8 @@ from uuid import uuid4
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.core.state import ExecutionState, empty_state
+from loom.driving.reading import read_log
 from loom.kernel.fold import fold
-from loom.kernel.reading import read_log
 from loom.plugins.sqlite import SqliteStorage
 from tests.loom_cli.projects import Ended
 

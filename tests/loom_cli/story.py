@@ -12,8 +12,8 @@ from typing import Any, Final
 import loom
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
+from loom.driving.reading import read_log
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.reading import read_log
 from loom.plugins.sqlite import SqliteStorage
 from loom.spi.clock import SeededEntropy, VirtualClock
 from loom.spi.event_store import Storage

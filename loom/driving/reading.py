@@ -1,0 +1,42 @@
+"""Reading a log: page by page, decoded, and whether this code may drive it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from loom.core.collecting import collected_later
+from loom.core.envelope import EventEnvelope
+from loom.core.facts import ExecutionStarted
+from loom.core.ids import ExecutionId
+from loom.kernel.codec import decode_events
+from loom.kernel.errors import LogNewerThanCode
+from loom.kernel.fold import RULES
+from loom.spi.event_store import EventStore
+
+
+async def read_log(storage: EventStore, run_id: ExecutionId, *, length: int | None = None) -> list[EventEnvelope[Any]]:
+    """Return the events of one log. Where its *length* is known, nothing is read just to see the end."""
+    events: list[EventEnvelope[Any]] = []
+    start = 0
+    while (length is None or start < length) and (page := await storage.read(run_id, start=start)):
+        with collected_later():
+            events += decode_events(run_id, page)
+        start = page[-1].sequence + 1
+    return events
+
+
+def refuse_newer(events: Iterable[EventEnvelope[Any]]) -> None:
+    """Refuse to drive a log that holds what this code does not know.
+
+    Raises:
+        LogNewerThanCode: a kernel type without a row, a payload of a newer version, or newer rules.
+    """
+    for event in (event for event in events if isinstance(event.payload, (ExecutionStarted, dict))):
+        if isinstance(event.payload, ExecutionStarted):
+            newer = [name for name, version in event.payload.rules.items() if version > RULES.get(name, 0)]
+            if newer:
+                raise LogNewerThanCode(execution_id=event.execution_id, what=f"newer rules of {', '.join(newer)}")
+        else:
+            version = event.metadata.get("v", 1)
+            raise LogNewerThanCode(execution_id=event.execution_id, what=f"{event.type} version {version}")
