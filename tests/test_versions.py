@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from loom.devtools.manifest import shapes
 from loom.kernel.context import Context
 from loom.kernel.fold import EVENTS
 from loom.spi import EventStore, ExecutionId, Head
-from tests import shapes
 
 PINS: Final[dict[str, dict[str, str]]] = {
     "EVENT_SCHEMA_VERSION": {"1.0.0": "HAe8cXq4eBZ_6MFEwST0Ng"},

@@ -1,1 +1,3 @@
 """The composition root: what an app is made of, wired from one static value."""
+
+__maturity__ = "beta"

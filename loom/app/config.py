@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 from loom.app.registry import Registry, flows_from, steps_from
 from loom.app.resources import ResourceFactory, Resources
@@ -19,11 +19,12 @@ from loom.core.step import Step
 from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 from loom.services.worker import Worker
-from loom.spi.authorizer import ExecutionAuthorizer
-from loom.spi.clock import Clock, Entropy
-from loom.spi.event_store import Storage
-from loom.spi.host import Host
+from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, ExecutionAuthorizer
+from loom.spi.clock import CLOCK_SPI_VERSION, Clock, Entropy
+from loom.spi.event_store import EVENT_STORE_SPI_VERSION, Storage
+from loom.spi.host import HOST_SPI_VERSION, Host
 from loom.spi.memory import MemoryStorage
+from loom.spi.versions import require
 
 
 class ManifestWarning(UserWarning):
@@ -106,6 +107,7 @@ def define_config(
     Raises:
         DuplicateId: two declarations have one id; both places are told.
         InvalidDeclaration: a value is not what its key needs.
+        SpiMismatch: an adapter was written against another version of its interface.
     """
     for flow in flows:
         if not isinstance(flow, Flow):
@@ -118,6 +120,7 @@ def define_config(
     warn = on_warn or _warn
     for line in manifest_warnings(manifest or (), registry):
         warn(line)
+    _require_versions(storage=storage, clock=clock, entropy=entropy, host=host, authorizer=authorizer)
     held = Resources(resources or {})
     options: RuntimeOptions = {"effects": EffectRuntime(middleware), "resources": held.get}
     options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}
@@ -140,6 +143,20 @@ def manifest_warnings(manifest: Iterable[Mapping[str, Any]], registry: Registry)
         for entry in manifest
         if entry.get("kind") == "flow" and entry["id"] not in registry.flows
     ]
+
+
+_INTERFACES: Final = {
+    "storage": ("event store", EVENT_STORE_SPI_VERSION),
+    "clock": ("clock", CLOCK_SPI_VERSION),
+    "entropy": ("clock", CLOCK_SPI_VERSION),
+    "host": ("host", HOST_SPI_VERSION),
+    "authorizer": ("authorizer", AUTHORIZER_SPI_VERSION),
+}
+
+
+def _require_versions(**adapters: object) -> None:
+    for name, adapter in adapters.items():
+        require(adapter, *_INTERFACES[name])
 
 
 def _positive(name: str, seconds: float) -> float:

@@ -1,0 +1,3 @@
+"""The types and declarations that everything else speaks of. It does nothing by itself."""
+
+__maturity__ = "beta"

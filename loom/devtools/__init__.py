@@ -1,1 +1,3 @@
 """What authors of apps and plugins build and check with."""
+
+__maturity__ = "experimental"

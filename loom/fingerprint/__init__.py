@@ -34,6 +34,8 @@ from loom.fingerprint.normal_form import Reference, Unreadable, Word, body_words
 from loom.values.canonical import digest
 from loom.values.shapes import shape_of
 
+__maturity__ = "beta"
+
 RULES: Final = "1"
 _UNREADABLE: Final = "unreadable:"
 

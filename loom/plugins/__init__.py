@@ -1,1 +1,3 @@
 """One folder per vendor or protocol, each behind an extra of the same name."""
+
+__maturity__ = "beta"

@@ -1,1 +1,3 @@
 """What runs beside executions: schedules."""
+
+__maturity__ = "beta"

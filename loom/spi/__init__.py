@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     )
     from loom.spi.scheduler import SCHEDULER_SPI_VERSION, Job, Scheduler
 
+__maturity__ = "beta"
+
 __all__ = [
     "ADMISSION_STORE_SPI_VERSION",
     "AUTHORIZER_SPI_VERSION",

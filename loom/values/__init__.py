@@ -31,6 +31,8 @@ from loom.values.payloads import InvalidPayload, Problem, check, parse, plain, s
 from loom.values.places import Place, has_defaults, place_of
 from loom.values.shapes import Trouble
 
+__maturity__ = "beta"
+
 __all__ = [
     "MISSING",
     "Codec",

@@ -15,9 +15,13 @@ from loom.kernel.fold import EVENT_SCHEMA_VERSION
 from loom.plugins.sqlite import store_location, wal_safety
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
 from loom.spi.admission_store import ADMISSION_STORE_SPI_VERSION
+from loom.spi.authorizer import AUTHORIZER_SPI_VERSION
+from loom.spi.clock import CLOCK_SPI_VERSION
 from loom.spi.errors import StoreNotFound
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
+from loom.spi.host import HOST_SPI_VERSION
 from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
+from loom.spi.scheduler import SCHEDULER_SPI_VERSION
 from loom_cli.app_location import app_reference, store_file
 from loom_cli.cli import Cli
 from loom_cli.errors import AppNotFound
@@ -37,6 +41,9 @@ def doctor(
     ctx: typer.Context,
     *,
     versions: Annotated[bool, typer.Option("--versions", help="Only the versions of the contracts.")] = False,
+    manifest: Annotated[
+        bool, typer.Option("--manifest", help="The kernel manifest alone, as JSON: contracts with their shapes, rooms.")
+    ] = False,
     app_name: AppOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -49,8 +56,15 @@ def doctor(
     Example: loom doctor
 
     Example: loom doctor --versions --json
+
+    Example: loom doctor --manifest
     """
     cli = Cli.of(ctx)
+    if manifest:
+        from loom.devtools.manifest import manifest as kernel_manifest
+
+        cli.screen.json(kernel_manifest())
+        return ExitCode.DONE
     if versions:
         _print(cli.screen, {"contracts": contracts()} if not as_json else contracts(), as_json=as_json)
         return ExitCode.DONE
@@ -75,6 +89,10 @@ def contracts() -> Report:
         "event_store_spi": EVENT_STORE_SPI_VERSION,
         "admission_store_spi": ADMISSION_STORE_SPI_VERSION,
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
+        "authorizer_spi": AUTHORIZER_SPI_VERSION,
+        "clock_spi": CLOCK_SPI_VERSION,
+        "host_spi": HOST_SPI_VERSION,
+        "scheduler_spi": SCHEDULER_SPI_VERSION,
         "sqlite_schema": SCHEMA_VERSION,
     }
 

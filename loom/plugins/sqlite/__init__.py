@@ -4,6 +4,8 @@ from loom.plugins.sqlite.location import DEFAULT_PATH, StoreLocation, store_loca
 from loom.plugins.sqlite.storage import SqliteStorage, sqlite_storage
 from loom.plugins.sqlite.wal import WalSafety, wal_safety
 
+__maturity__ = "beta"
+
 __all__ = [
     "DEFAULT_PATH",
     "SqliteStorage",

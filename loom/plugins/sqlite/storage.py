@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
@@ -58,6 +58,8 @@ class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines):
         StoreNewer: written by a newer Loom.
         StoreNotFound: with *readonly*, there is nothing to read.
     """
+
+    spi_version: Final = "1.0.0"
 
     def __init__(
         self,
