@@ -48,15 +48,37 @@ def load_app(given: str | None, *, store: str | None, folder: Path) -> LoomApp:
     """Import the app and return it; see `Cli.app`."""
     reference = app_reference(given, folder=folder)
     wanted = store_location(store, folder=folder).path if store is not None else None
-    project = nearest_project(folder)
-    for place in (project.parent if project else folder, folder):
-        if str(place) not in sys.path:
-            sys.path.insert(0, str(place))
+    _importable(folder)
     with _store_named(wanted):
         app = _attribute(_imported(reference), reference)
     if wanted is not None and store_file(app.storage.url) != wanted.resolve():
         raise StoreNotTheApps(asked=f"sqlite:{wanted.absolute()}", app=app.storage.url)
     return app
+
+
+def named_object(text: str, named_by: str, *, folder: Path) -> Any:
+    """Return what `module:attribute` stands for, imported as an app of this folder would be.
+
+    Raises:
+        AppNotFound: *text* names nothing that is there.
+        AppNotImportable: its module cannot be imported.
+    """
+    reference = _parsed(text, named_by)
+    if ":" not in text:
+        raise AppNotFound(f"{named_by} is {text!r}, not module:attribute", hint="Write it as in my_package.store:make.")
+    _importable(folder)
+    module = _imported(reference)
+    if not hasattr(module, reference.attribute):
+        raise AppNotFound(f"the module {reference.module} has no {reference.attribute!r}, which {named_by} names")
+    return getattr(module, reference.attribute)
+
+
+def _importable(folder: Path) -> None:
+    """Let the modules of the project at hand, and of *folder*, be imported."""
+    project = nearest_project(folder)
+    for place in (project.parent if project else folder, folder):
+        if str(place) not in sys.path:
+            sys.path.insert(0, str(place))
 
 
 def where_declared(flow: str, *, folder: Path) -> str:

@@ -46,6 +46,11 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("watch", "loom_cli.commands.watch", "Watch a run go on until it has ended"),
         Row("gates", "loom_cli.commands.gates", "List what waits for a person, and how to answer it"),
         Row("schedules", "loom_cli.commands.schedules", "List schedules and their next ticks, or the record of one"),
+        Row(
+            "conformance",
+            "loom_cli.commands.conformance",
+            "Hold an adapter to its interface",
+        ),
         Row("doctor", "loom_cli.commands.doctor", "Say what this installation, its store and its app are"),
     ),
 }

@@ -21,6 +21,7 @@ from loom.core.outcome import outcome_of
 from loom.core.schedule import schedule
 from loom.core.views import open_gates
 from loom.devtools.codegen import generate, scan
+from loom.devtools.conformance.running import KITS, names_of
 from loom.devtools.projects import new_project
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.retrying import retried
@@ -189,6 +190,12 @@ CORES: Final[dict[str, Core]] = {
         lambda: [gate_json(gate) for gate in open_gates(fold_at(LOGS["waiting"]))],
         lambda shapes: [shape["label"] for shape in shapes] == ["question", "question"],
         "gates --json",
+    ),
+    "conformance": Core(
+        names_of,
+        lambda: names_of(KITS["clock"]),
+        lambda names: "test_it_tells_milliseconds_since_the_epoch" in names,
+        "conformance clock loom.spi.clock:VirtualClock",
     ),
     "doctor": Core(contracts, contracts, lambda shape: shape["kernel_abi"] == "1.0.0", "doctor --versions"),
 }
