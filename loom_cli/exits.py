@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     """Wrong usage, invalid input, a refused answer, an app that cannot be used."""
     WAITING = 3
-    """The run is suspended, in doubt or diverged: somebody has to do something."""
+    """The run is suspended, in doubt or diverged, or its code has changed: somebody has to do something."""
     NOT_FOUND = 4
     INTERRUPTED = 130
     """Stopped by a signal; what was committed is kept, and a run can be resumed."""
@@ -24,6 +24,7 @@ class ExitCode(IntEnum):
 _BY_ERROR: Final = {
     "already-answered": ExitCode.USAGE,
     "approval-mismatch": ExitCode.USAGE,
+    "code-changed": ExitCode.WAITING,
     "decision-not-found": ExitCode.NOT_FOUND,
     "denied": ExitCode.USAGE,
     "duplicate-id": ExitCode.USAGE,

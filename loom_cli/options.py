@@ -7,6 +7,9 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from loom.core.changes import OnChange
+from loom.core.changes import on_change as checked
+from loom.core.errors import InvalidDeclaration
 from loom_cli.completion import complete_flows, complete_ids
 from loom_cli.safe_text import is_utf8
 
@@ -112,6 +115,24 @@ DetachOption: TypeAlias = Annotated[
 ]
 PrincipalOption: TypeAlias = Annotated[
     str | None, typer.Option("--as", metavar="PRINCIPAL", help="Who is acting, instead of LOOM_PRINCIPAL or the user.")
+]
+
+
+def _on_change(word: str) -> OnChange:
+    try:
+        return checked(word, "--on-change")
+    except InvalidDeclaration:
+        raise typer.BadParameter(f"{word} is none of check, refuse and allow") from None
+
+
+OnChangeOption: TypeAlias = Annotated[
+    OnChange | None,
+    typer.Option(
+        "--on-change",
+        metavar="check|refuse|allow",
+        parser=_on_change,
+        help="If the code has changed since: go on where it fits, refuse to, or be lenient about arguments.",
+    ),
 ]
 ReasonOption: TypeAlias = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why, for whoever reads the log.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from loom.app.config import LoomApp
+from loom.core.changes import OnChange
 from loom.core.errors import ExecutionTerminated
 from loom.core.ids import ExecutionId
 from loom.core.missing import MISSING
@@ -70,8 +71,17 @@ def next_of(state: ExecutionState, given: Answer, hints: Hints, *, now_ms: int) 
 class Resuming:
     """Resumes one run for a command."""
 
-    def __init__(self, cli: Cli, app: LoomApp, driving: Driving, *, principal: str, linger_s: float) -> None:
-        self._cli, self._app, self._driving = cli, app, driving
+    def __init__(
+        self,
+        cli: Cli,
+        app: LoomApp,
+        driving: Driving,
+        *,
+        principal: str,
+        on_change: OnChange | None = None,
+        linger_s: float,
+    ) -> None:
+        self._cli, self._app, self._driving, self._on_change = cli, app, driving, on_change
         self._principal, self._linger_s = principal, linger_s
 
     def resume(self, text: str, given: Answer) -> ExitCode:
@@ -99,6 +109,7 @@ class Resuming:
             gate=gate.gate if gate is not None else None,
             shown=gate.shown if gate is not None else None,
             principal=self._principal,
+            on_change=self._on_change,
             linger_s=self._linger_s,
         )
 

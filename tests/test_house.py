@@ -28,7 +28,6 @@ IMPURE_KERNEL: Final = frozenset(
         "delivery",
         "dispatching",
         "drive",
-        "reading",
         "entering",
         "flights",
         "frontier",

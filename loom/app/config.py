@@ -10,6 +10,8 @@ from typing import Any, Final, Self, Unpack
 from loom.app.registry import Registry, flows_from, steps_from
 from loom.app.resources import ResourceFactory, Resources
 from loom.app.work import WorkOptions, worker_of
+from loom.core.changes import OnChange
+from loom.core.changes import on_change as checked
 from loom.core.envelope import EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
@@ -85,6 +87,7 @@ def define_config(
     grace_s: float = 10.0,
     lease_s: float = 15.0,
     nesting_max: int = 32,
+    on_change: OnChange = "check",
     clock: Clock | None = None,
     entropy: Entropy | None = None,
     authorizer: ExecutionAuthorizer | None = None,
@@ -103,18 +106,15 @@ def define_config(
     warning unless given). *write_behind* trades the default's guarantee, that no effect acts on what a crash can take
     back, for speed. *authorizer* says who may act on which run. A process that drives a run holds it for *lease_s* seconds at a
     time, longer than which no other waits for it should it be lost. *nesting_max* is how many ancestors a child run may have.
+    *on_change* says what becomes of runs whose code has changed: `check` drives on what still fits, `refuse` none, `allow` is
+    lenient about arguments.
 
     Raises:
         DuplicateId: two declarations have one id; both places are told.
         InvalidDeclaration: a value is not what its key needs.
         SpiMismatch: an adapter was written against another version of its interface.
     """
-    for flow in flows:
-        if not isinstance(flow, Flow):
-            raise InvalidDeclaration(f"flows holds {flow!r}, which is no flow", hint="Decorate it with @loom.flow.")
-    for schedule in schedules:
-        if not isinstance(schedule, Schedule):
-            raise InvalidDeclaration(f"schedules holds {schedule!r}, which is none", hint="Make it with loom.schedule.")
+    _refuse_others(flows, schedules)
     modules = [*flow_modules, *step_modules]
     registry = Registry([*flows, *flows_from(*flow_modules)], [*steps, *steps_from(*modules)], schedules)
     warn = on_warn or _warn
@@ -125,6 +125,7 @@ def define_config(
     options: RuntimeOptions = {"effects": EffectRuntime(middleware), "resources": held.get}
     options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}
     options |= {"lease_s": _positive("lease_s", lease_s), "nesting_max": nesting_max}
+    options |= {"on_change": checked(on_change, "define_config")}
     options |= {"on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
     if clock is not None:
         options["clock"] = clock
@@ -157,6 +158,15 @@ _INTERFACES: Final = {
 def _require_versions(**adapters: object) -> None:
     for name, adapter in adapters.items():
         require(adapter, *_INTERFACES[name])
+
+
+def _refuse_others(flows: Iterable[object], schedules: Iterable[object]) -> None:
+    for flow in flows:
+        if not isinstance(flow, Flow):
+            raise InvalidDeclaration(f"flows holds {flow!r}, which is no flow", hint="Decorate it with @loom.flow.")
+    for schedule in schedules:
+        if not isinstance(schedule, Schedule):
+            raise InvalidDeclaration(f"schedules holds {schedule!r}, which is none", hint="Make it with loom.schedule.")
 
 
 def _positive(name: str, seconds: float) -> float:

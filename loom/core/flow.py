@@ -5,8 +5,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_type_hints,
+    overload,
+)
 
+from loom.core.changes import OnChange
+from loom.core.changes import on_change as checked
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import FlowId, declared_name
 from loom.core.missing import MISSING
@@ -31,6 +44,7 @@ class Flow(Generic[P, R_co]):
     input_required: bool
     description: str = ""
     starts: Starts | None = None
+    on_change: OnChange | None = None
 
     def __call__(self, ctx: Context, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R_co]:
         return self.fn(ctx, *args, **kwargs)
@@ -61,7 +75,16 @@ def resolved_hints(fn: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-def _declare(fn: Callable[..., Any], id: str | None, version: str, starts: Starts | None) -> Flow[Any, Any]:
+class FlowOptions(TypedDict, total=False):
+    """What `flow` takes; see there."""
+
+    id: str | None
+    version: str
+    starts: Starts | None
+    on_change: OnChange | None
+
+
+def _declare(fn: Callable[..., Any], options: FlowOptions) -> Flow[Any, Any]:
     name = getattr(fn, "__qualname__", repr(fn))
     if not inspect.iscoroutinefunction(fn):
         raise InvalidDeclaration(f"the flow {name} must be an async def")
@@ -71,15 +94,17 @@ def _declare(fn: Callable[..., Any], id: str | None, version: str, starts: Start
             f"the flow {name} must take a context and one input or none",
             hint="Put several inputs into one model: async def flow(ctx: loom.Context, order: Order).",
         )
+    starts, on_change = options.get("starts"), options.get("on_change")
     _refuse_starts(name, starts, takes_input=len(parameters) == 2)
     return Flow(
         fn=fn,
-        id=FlowId(declared_name("flow", id or fn.__name__)),
-        version=version,
+        id=FlowId(declared_name("flow", options.get("id") or fn.__name__)),
+        version=options.get("version", "1"),
         takes_input=len(parameters) == 2,
         input_required=len(parameters) == 2 and parameters[1].default is inspect.Parameter.empty,
         description=inspect.getdoc(fn) or "",
         starts=starts,
+        on_change=None if on_change is None else checked(on_change, f"the flow {name}"),
     )
 
 
@@ -96,33 +121,27 @@ def _refuse_starts(name: str, starts: object, *, takes_input: bool) -> None:
 class FlowDecorator:
     """What `@flow(...)` with options returns."""
 
-    def __init__(self, id: str | None, version: str, starts: Starts | None) -> None:
-        self._id, self._version, self._starts = id, version, starts
+    def __init__(self, options: FlowOptions) -> None:
+        self._options = options
 
     def __call__(self, fn: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Flow[P, R]:
-        return _declare(fn, self._id, self._version, self._starts)
+        return _declare(fn, self._options)
 
 
 @overload
 def flow(fn: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Flow[P, R]: ...
 @overload
-def flow(*, id: str | None = ..., version: str = ..., starts: Starts | None = ...) -> FlowDecorator: ...
-def flow(
-    fn: Callable[..., Any] | None = None,
-    /,
-    *,
-    id: str | None = None,
-    version: str = "1",
-    starts: Starts | None = None,
-) -> Any:
+def flow(**options: Unpack[FlowOptions]) -> FlowDecorator: ...
+def flow(fn: Callable[..., Any] | None = None, /, **options: Unpack[FlowOptions]) -> Any:
     """Declare a flow: a plain `async def` that takes a `Context` and one input or none.
 
-    *id* is the function's name unless given. *version* is the author's own word for the contract of the flow; what
-    the code is, the fingerprint tells. *starts* says how many of its runs may begin, and when (`loom.Starts`).
+    *id* is the function's name unless given. *version* ("1") is the author's own word for the contract of the flow; what
+    the code is, the fingerprint tells. *starts* says how many of its runs may begin, and when (`loom.Starts`). *on_change* says
+    what becomes of its runs whose code has changed (`check`, `refuse` or `allow`), as the app does unless given.
 
     Raises:
-        InvalidDeclaration: the function is not async, its parameters are not a context and one input or none, or *starts*
-            has keys while it takes no input.
+        InvalidDeclaration: the function is not async, its parameters are not a context and one input or none, *starts* has keys
+            while it takes no input, or *on_change* is none.
     """
-    decorator = FlowDecorator(id, version, starts)
+    decorator = FlowDecorator(options)
     return decorator if fn is None else decorator(fn)

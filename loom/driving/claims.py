@@ -10,8 +10,9 @@ from typing import Any, Final
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId
 from loom.core.outcome import Outcome
-from loom.driving.driver import Driver, manner
+from loom.driving.driver import Driver, Manner, manner
 from loom.driving.loading import load
+from loom.driving.refusing import refuse_changed
 from loom.driving.standing import Standing
 from loom.driving.tenure import Hold
 from loom.kernel.errors import SequenceConflict
@@ -60,7 +61,7 @@ class Claims:
         """Drive a claimed run until it ends or parks. What this code cannot drive is left as it was.
 
         Raises:
-            UnknownFlow, LogNewerThanCode, LogCorrupt, DriveStopped: it cannot be driven here, or had to stop.
+            UnknownFlow, LogNewerThanCode, LogCorrupt, CodeChanged, DriveStopped: it cannot be driven here, or had to stop.
             SequenceConflict: somebody else drives it; `Fenced`: somebody else took it over.
             StoreError: as `resume`.
         """
@@ -73,17 +74,18 @@ class Claims:
         async with self._driver.place(run_id):
             try:
                 flow = self._flow_of(claim.row.index.flow)
-                journal = await self._journal(claim)
+                journal = await self._journal(claim, flow, wished)
             except BaseException:
                 await self._give_back(hold, claim)
                 raise
             driving = self._driver.take_up(journal, flow, wished, resources, hold=hold)
         return await driving
 
-    async def _journal(self, claim: Claim) -> Journal:
+    async def _journal(self, claim: Claim, flow: Flow[Any, Any], wished: Manner) -> Journal:
         state, row = await load(self._driver.around.storage, claim.row.execution_id, row=claim.row)
         if state.length != row.length or state.is_terminal:
             raise SequenceConflict(execution_id=row.execution_id, expected=row.length, actual=state.length)
+        refuse_changed(self._driver, flow, state, wished)
         if state.status == "running" and claim.found != "due":
             left = Standing(claim.taken_from, claim.found)
             return await self._driver.take_over(state, row.incarnation, left, None)

@@ -16,6 +16,8 @@ from weakref import WeakValueDictionary
 
 from loom import values
 from loom.core import facts as f
+from loom.core.changes import OnChange
+from loom.core.changes import on_change as checked
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import ExecutionTerminated, InvalidDeclaration, LoomError
 from loom.core.flow import Flow
@@ -59,7 +61,7 @@ class Manner(NamedTuple):
     """How one verb wants a run driven: for whom, lingering how long, with what request to make at the frontier.
 
     With *asks_only* it is replayed to make the request, and no further: somebody else drives it. With *is_attempt* a run that
-    this code cannot replay is left as it is, for a driver that can.
+    this code cannot replay is left as it is, for a driver that can. *on_change* stands above the setting of flow and app.
     """
 
     principal: str | None
@@ -68,6 +70,7 @@ class Manner(NamedTuple):
     is_start: bool = False
     asks_only: bool = False
     is_attempt: bool = False
+    on_change: OnChange | None = None
 
     @property
     def asks_admission(self) -> bool:
@@ -80,16 +83,30 @@ class Manner(NamedTuple):
         return not (self.asks_only or self.is_attempt)
 
 
-def manner(principal: str | None, linger_s: float, offer: Offer | None = None, *, is_start: bool = False) -> Manner:
+def manner(
+    principal: str | None,
+    linger_s: float,
+    offer: Offer | None = None,
+    *,
+    is_start: bool = False,
+    on_change: OnChange | None = None,
+) -> Manner:
     """Return a manner, checked before anything is written.
 
     Raises:
-        InvalidId, InvalidDeclaration: the principal or *linger_s* (seconds; infinite is for ever) cannot be used.
+        InvalidId, InvalidDeclaration: the principal, *linger_s* (seconds; infinite is for ever) or *on_change* cannot be used.
     """
+    if on_change is not None:
+        on_change = checked(on_change, "the verb")
     if not linger_s >= 0:
         raise InvalidDeclaration(f"linger_s={linger_s}: a number of seconds, zero or more")
     linger_ms = round(min(linger_s, EVER_S) * 1000)
-    return Manner(label("principal", principal) if principal else None, linger_ms, offer, is_start)
+    return Manner(label("principal", principal) if principal else None, linger_ms, offer, is_start, on_change=on_change)
+
+
+def on_change_of(flow: Flow[Any, Any], manner: Manner, around: Surroundings) -> OnChange:
+    """Return the setting for a run of *flow* whose code has changed."""
+    return manner.on_change or flow.on_change or around.on_change
 
 
 class Offered(DriveStopped):
@@ -324,7 +341,7 @@ class Driver:
                 await drive.run(body)
         except ReplayDivergence as divergence:
             if manner.records_divergence:
-                await self._park_diverged(drive.journal, divergence)
+                await _park_diverged(drive.journal, divergence)
             raise
         finally:
             drive.live.set()
@@ -359,6 +376,7 @@ class Driver:
             resources=resources,
             fingerprint=present,
             same_code=same(journal.state.facts.fingerprint, present),
+            is_lenient=on_change_of(flow, manner, self.around) == "allow",
             encode_result=values.codec_for(self.hints_of(flow)[1], "result").encode,
             encode_input=partial(encoded_input, flow, self.hints_of(flow)[0]),
             successor=partial(successor, self, flow),
@@ -389,12 +407,6 @@ class Driver:
         if not flow.takes_input or facts.defaulted:
             return flow.fn(context)
         return flow.fn(context, values.decode(facts.input, self.hints_of(flow)[0]))
-
-    async def _park_diverged(self, journal: Journal, divergence: ReplayDivergence) -> None:
-        """Record both sides, unless the run stands recorded as diverged just so already."""
-        if journal.error is None and journal.state.facts.difference != divergence.as_json():
-            journal.commit("EXECUTION_DIVERGED", f.ExecutionDiverged(divergence.as_json()))
-            await journal.barrier()
 
     async def hand_over(self, drive: Drive, manner: Manner) -> Outcome[Any] | None:
         """Hand the request of a verb to the drive that this process has of the run.
@@ -460,6 +472,13 @@ class Driver:
         if flow is not None and state.status == "completed":
             value = values.decode(value, self.hints_of(flow)[1])
         return outcome_of(state, value)
+
+
+async def _park_diverged(journal: Journal, divergence: ReplayDivergence) -> None:
+    """Record both sides, unless the run stands recorded as diverged just so already."""
+    if journal.error is None and journal.state.facts.difference != divergence.as_json():
+        journal.commit("EXECUTION_DIVERGED", f.ExecutionDiverged(divergence.as_json()))
+        await journal.barrier()
 
 
 def _then_leave(offer: Offer | None) -> Offer:

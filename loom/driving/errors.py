@@ -40,6 +40,19 @@ class Denied(LoomError):
         super().__init__(f"{principal or 'nobody in particular'} may not {action} {execution_id}: {reason}")
 
 
+class CodeChanged(LoomError):
+    """The code of the flow is not that of the run, and its setting is to refuse such runs; nothing was written."""
+
+    code = "code-changed"
+
+    def __init__(self, *, execution_id: str, flow: str, pinned: str, present: str) -> None:
+        self.execution_id, self.flow, self.pinned, self.present = execution_id, flow, pinned, present
+        self.hint = f"Deploy the code it began with, or move it to this one: loom migrate {execution_id} --to current"
+        super().__init__(
+            f"{execution_id} began with {pinned} of {flow}, the code is {present}, and the app refuses that"
+        )
+
+
 class ExecutionNotFailed(LoomError):
     """Only a failed execution can be retried."""
 

@@ -13,6 +13,7 @@ from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.driving.driver import Driver, Manner, Offered
 from loom.driving.loading import Loaded, load
+from loom.driving.refusing import refuse_changed
 from loom.kernel.errors import Fenced, SequenceConflict
 
 MannerOf: TypeAlias = Callable[[ExecutionState, Incarnation], Manner]
@@ -68,6 +69,7 @@ class Going:
             if wished.offer is None:
                 return wished, self._driver.accepted(run_id)
             wished = wished._replace(asks_only=True)
+        refuse_changed(self._driver, flow, state, wished)
         if stands.found is not None:
             journal = await self._driver.take_over(state, row.incarnation, stands, wished.principal)
         else:

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from loom import values
 from loom.core import facts as f
+from loom.core.changes import OnChange
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import ExecutionTerminated, UnknownFlow
 from loom.core.flow import Flow
@@ -37,6 +38,7 @@ from loom.driving.going import Going
 from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
 from loom.driving.reading import read_log
+from loom.driving.refusing import refuse_changed
 from loom.driving.retrying import retried
 from loom.driving.starting import Starting
 from loom.driving.stopping import Stopping, StoppingVerbs, due_at
@@ -79,6 +81,7 @@ class RuntimeOptions(TypedDict, total=False):
     authorizer: ExecutionAuthorizer | None
     lease_s: float
     nesting_max: int
+    on_change: OnChange
     host: Host
     linger_max_ms: int
     idle_s: float
@@ -229,30 +232,33 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
         gate: str | None = None,
         shown: str | None = None,
         principal: str | None = None,
+        on_change: OnChange | None = None,
         linger_s: float = LINGER_S,
     ) -> Outcome[Any]:
         """Go on with an execution that waits or was cut off; with *answer*, answer a gate of it first.
 
         *answer* is JSON (or a value of the expected type). *gate* is an address, any unambiguous ending of one, or
         a key; *shown* is the digest of what the answering person saw. Where another driver is at work on the run, the answer
-        is only made durable, and the outcome is `accepted`.
+        is only made durable, and the outcome is `accepted`. *on_change* stands above the setting of the flow and the app.
 
         Raises:
             ExecutionNotFound, ExecutionTerminated: there is nothing to resume.
+            CodeChanged: the code is not that of the run, and is refused; nothing was written.
             GateNotOpen, AmbiguousGate, ApprovalMismatch, AlreadyAnswered, InvalidPayload: nothing was written.
             Denied: the app's authorizer does not let *principal* answer; only the refusal was written.
             ReplayDivergence: the code no longer asks what the log recorded; the run is parked as diverged.
             Fenced: another driver took the run over while this process was driving it.
         """
+        wished = manner(principal, linger_s, on_change=on_change)
         if answer is MISSING:
-            return await self._going.on(execution_id, lambda *_: manner(principal, linger_s))
+            return await self._going.on(execution_id, lambda *_: wished)
         await self._authorization.ask("answer", execution_id, principal)
 
         def manner_of(state: ExecutionState, incarnation: Incarnation) -> Manner:
             meant = gate_meant(state, gate, shown=shown)
             body = {"start": meant.start, "answer": values.plain(answer), "principal": principal}
             ask = Ask("answer", f"gate:{meant.start}", body, meant.gate)
-            return manner(principal, linger_s, partial(make_offer, self._driver, incarnation, ask))
+            return wished._replace(offer=partial(make_offer, self._driver, incarnation, ask))
 
         return await self._going.on(execution_id, manner_of)
 
@@ -284,19 +290,25 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
         return await self._going.on(execution_id, manner_of)
 
     async def retry(
-        self, execution_id: str, *, principal: str | None = None, linger_s: float = LINGER_S
+        self,
+        execution_id: str,
+        *,
+        principal: str | None = None,
+        on_change: OnChange | None = None,
+        linger_s: float = LINGER_S,
     ) -> Outcome[Any]:
-        """Try a failed execution again from the failure; what succeeded stays (kernel rule 8.1).
+        """Try a failed execution again from the failure; what succeeded stays (kernel rule 8.1). *on_change* as in `resume`.
 
         Raises:
-            ExecutionNotFound, ExecutionNotFailed, SequenceConflict: nothing was written.
+            ExecutionNotFound, ExecutionNotFailed, SequenceConflict, CodeChanged: nothing was written.
             Denied: only the refusal was written.
         """
         await self._authorization.ask("retry", execution_id, principal)
-        wished, resources = manner(principal, linger_s), await self._driver.open()
+        wished, resources = manner(principal, linger_s, on_change=on_change), await self._driver.open()
         async with self._driver.place(ExecutionId(execution_id)):
             state, incarnation = await self._loaded(execution_id)
             fact, flow = retried(state), self.flow(state.facts.flow)
+            refuse_changed(self._driver, flow, state, wished)
             await self._messages.put_back(state, incarnation, fact.void)
             waiting = await self._driver.admissions.join_again(flow, state) if flow.starts is not None else None
             journal = self._driver.journal(state, incarnation, drives=waiting is None)

@@ -52,7 +52,7 @@ PATIENCE_S: Final = 5.0
 class Setting:
     """What one drive is given beside its surroundings.
 
-    *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking; *stays* says
+    *is_lenient* lets arguments differ under the *same_code*, too (`allow`, loom/core/changes.py). *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking; *stays* says
     whether it waits in place for something that this process does. *before_going_on* is awaited at the frontier, before
     anything is written; an error it raises ends the drive and changes nothing. *may_dispatch* is called last before an effect leaves: what it returns, if anything, is awaited, and returns when the driver holds the run
     for sure (kernel rule 7.3). *before_cancelled* is awaited before a cancelled run ends, unless it stops the drive.
@@ -64,6 +64,7 @@ class Setting:
     resources: Mapping[str, Any]
     fingerprint: str
     same_code: bool
+    is_lenient: bool = False
     encode_result: Callable[[Any], Any]
     encode_input: Callable[[Any], Any]
     successor: Callable[[Journal, Any], Append]
@@ -74,6 +75,10 @@ class Setting:
     may_dispatch: Callable[[], Awaitable[None] | None] = lambda: None
     before_cancelled: Callable[[Drive], Awaitable[None]]
     stays: Callable[[Drive], bool]
+
+    def recorded(self, state: ExecutionState) -> Recorded:
+        """Return what *state* has recorded, to be compared with what is asked."""
+        return Recorded(state, code_changed=not self.same_code, is_lenient=self.is_lenient)
 
 
 class Drive:
@@ -95,7 +100,7 @@ class Drive:
         self.unwinding = Unwinding(self)
         self.requests, self.patches = Requests(self, self.around.storage), Patches(self)
         self.cancelling: Cancelling = Cancelling(self)
-        recorded = None if setting.is_start else Recorded(journal.state, code_changed=not setting.same_code)
+        recorded = None if setting.is_start else setting.recorded(journal.state)
         self.asking = Asking(self, recorded)
         if recorded is not None:
             self.delivery.queue = recorded.outcomes

@@ -12,7 +12,7 @@
     |- SequenceConflict, LogNewerThanCode, LogCorrupt
     |  `- Fenced
     |- ExecutionNotFound, ExecutionAlreadyExists,                  driving/errors.py
-    |  Denied, DecisionNotFound, ExecutionNotPaused,
+    |  Denied, DecisionNotFound, ExecutionNotPaused, CodeChanged,
     |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
     |  ApprovalMismatch, NotInDoubt
     |- ReplayRefuses                                               driving/replaying.py

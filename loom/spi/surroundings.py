@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from loom.core.changes import OnChange
 from loom.core.envelope import EventEnvelope
 from loom.core.middleware import Effects
 from loom.spi.authorizer import ExecutionAuthorizer
@@ -30,7 +31,7 @@ class Surroundings:
     when it is committed, *on_durable_event* once it is on disk; both in order, and what they raise is logged and stops
     nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone. No drive waits in place
     for what is due in more than *linger_max_ms*, whatever a verb says. Events that nobody waits for may gather for *idle_s*.
-    *nesting_max* is how many ancestors a run may have.
+    *nesting_max* is how many ancestors a run may have, *on_change* what becomes of one whose code has changed.
     """
 
     storage: Storage
@@ -43,6 +44,7 @@ class Surroundings:
     authorizer: ExecutionAuthorizer | None = None
     lease_s: float = LEASE_S
     nesting_max: int = NESTING_MAX
+    on_change: OnChange = "check"
     host: Host = field(default_factory=SystemHost)
     linger_max_ms: int = LINGER_MAX_MS
     idle_s: float = IDLE_S

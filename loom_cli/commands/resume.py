@@ -15,6 +15,7 @@ from loom_cli.options import (
     DryRunOption,
     ExecutionsArgument,
     JsonOption,
+    OnChangeOption,
     PrincipalOption,
     QuietOption,
     SetOption,
@@ -42,6 +43,7 @@ def resume(
     shown: Annotated[
         str | None, typer.Option("--shown", metavar="DIGEST", help="Answer only if the gate still shows just this.")
     ] = None,
+    on_change: OnChangeOption = None,
     where: WhereOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -62,6 +64,8 @@ def resume(
 
     Example: loom resume refund-42 --gate approval --answer '{"approved": false, "reason": "too late"}'
 
+    Example: loom resume refund-42 --on-change check
+
     Example: loom resume --where status=running --dry-run
     """
     from loom_cli.bulk import Asked, Bulk, bulk_wait_s, for_one
@@ -81,7 +85,9 @@ def resume(
             raise Usage("an answer is for one run", hint="name the run instead of --where")
         wait_s = bulk_wait_s(ctx, wait_s)
         bulk = Bulk(cli, loaded, VERBS["resume"])
-        return bulk.run(asked, lambda runtime, id: runtime.resume(id, principal=acting, linger_s=wait_s))
+        return bulk.run(
+            asked, lambda runtime, id: runtime.resume(id, principal=acting, on_change=on_change, linger_s=wait_s)
+        )
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
-    resuming = Resuming(cli, loaded, driving, principal=acting, linger_s=wait_s)
+    resuming = Resuming(cli, loaded, driving, principal=acting, on_change=on_change, linger_s=wait_s)
     return resuming.resume(named, given)

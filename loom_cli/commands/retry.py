@@ -12,6 +12,7 @@ from loom_cli.options import (
     DryRunOption,
     ExecutionsArgument,
     JsonOption,
+    OnChangeOption,
     PrincipalOption,
     QuietOption,
     StoreOption,
@@ -28,6 +29,7 @@ def retry(
     ctx: typer.Context,
     execution_id: ExecutionsArgument = None,
     *,
+    on_change: OnChangeOption = None,
     where: WhereOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -61,11 +63,15 @@ def retry(
     if named is None:
         wait_s = bulk_wait_s(ctx, wait_s)
         bulk = Bulk(cli, loaded, VERBS["retry"])
-        return bulk.run(asked, lambda runtime, id: runtime.retry(id, principal=acting, linger_s=wait_s))
+        return bulk.run(
+            asked, lambda runtime, id: runtime.retry(id, principal=acting, on_change=on_change, linger_s=wait_s)
+        )
     run_id, past = cli.run(load(loaded, named))
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
     try:
-        return driving.go_on(run_id, past, lambda runtime: runtime.retry(run_id, principal=acting, linger_s=wait_s))
+        return driving.go_on(
+            run_id, past, lambda runtime: runtime.retry(run_id, principal=acting, on_change=on_change, linger_s=wait_s)
+        )
     except ExecutionNotFailed as refused:
         refused.hint = driving.hints(run_id).going_on(progress_of(past).state)
         raise
