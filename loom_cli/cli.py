@@ -88,8 +88,8 @@ class Cli:
             raise StoreNotFound(f"there is no store at {path}", store=f"sqlite:{path}")
         return SqliteStorage(path)
 
-    def app(self, reference: str | None, *, store: str | None = None) -> LoomApp:
-        """Import and return the app that *reference* or the surroundings name.
+    def app(self, reference: str | None, *, store: str | None = None, strict: bool = False) -> LoomApp:
+        """Import and return the app that *reference* or the surroundings name; *strict*: its flows are watched.
 
         With *store*, an app that was wired with `sqlite_storage()` without a path uses that store.
 
@@ -99,4 +99,9 @@ class Cli:
         """
         from loom_cli.app_location import load_app
 
-        return load_app(reference, store=store, folder=self.folder)
+        loaded = load_app(reference, store=store, folder=self.folder)
+        if not strict:
+            return loaded
+        from loom.devtools.strict import Strict
+
+        return loaded.guarded(Strict())

@@ -113,6 +113,9 @@ DeadlineOption: TypeAlias = Annotated[
 DetachOption: TypeAlias = Annotated[
     bool, typer.Option("--detach", help="Drive nothing here: leave the run to a worker, or to who drives it.")
 ]
+StrictOption: TypeAlias = Annotated[
+    bool, typer.Option("--strict", help="Stop a flow that does itself what only a step may: docs/guide/strict.md.")
+]
 PrincipalOption: TypeAlias = Annotated[
     str | None, typer.Option("--as", metavar="PRINCIPAL", help="Who is acting, instead of LOOM_PRINCIPAL or the user.")
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from types import ModuleType, TracebackType
 from typing import Any, Final, Self, Unpack
 
@@ -24,6 +25,7 @@ from loom.services.worker import Worker
 from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, ExecutionAuthorizer
 from loom.spi.clock import CLOCK_SPI_VERSION, Clock, Entropy
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, Storage
+from loom.spi.guarding import BodyGuard
 from loom.spi.host import HOST_SPI_VERSION, Host
 from loom.spi.memory import MemoryStorage
 from loom.spi.versions import require
@@ -57,6 +59,13 @@ class LoomApp:
             InvalidDeclaration: an option cannot be used.
         """
         return worker_of(self.runtime, self.registry, **options)
+
+    def guarded(self, guard: BodyGuard) -> LoomApp:
+        """Return this app with the bodies of its flows watched by *guard*: on the same storage, with the same resources."""
+        around, was = self.runtime.surroundings, self.runtime
+        kept: Any = {each.name: getattr(around, each.name) for each in fields(around) if each.name != "storage"}
+        runtime = WorkflowRuntime(was.storage, flows=was.flows, tools=was.tools, **(kept | {"guard": guard}))
+        return LoomApp(runtime=runtime, registry=self.registry, resources=self.resources)
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,6 +105,7 @@ def define_config(
     on_durable_event: Callable[[EventEnvelope[Any]], None] | None = None,
     on_stream: Callable[[str, str, Any], None] | None = None,
     on_warn: Callable[[str], None] | None = None,
+    guard: BodyGuard | None = None,
 ) -> LoomApp:
     """Wire an app from explicit imports and return it. Nothing is opened before the first verb.
 
@@ -108,6 +118,7 @@ def define_config(
     time, longer than which no other waits for it should it be lost. *nesting_max* is how many ancestors a child run may have.
     *on_change* says what becomes of runs whose code has changed: `check` drives on what still fits, `refuse` none, `allow` is
     lenient about arguments.
+    *guard* watches what the bodies of flows do themselves: `loom.devtools.strict.Strict()`, while developing.
 
     Raises:
         DuplicateId: two declarations have one id; both places are told.
@@ -126,7 +137,7 @@ def define_config(
     options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}
     options |= {"lease_s": _positive("lease_s", lease_s), "nesting_max": nesting_max}
     options |= {"on_change": checked(on_change, "define_config")}
-    options |= {"on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
+    options |= {"guard": guard, "on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
     if clock is not None:
         options["clock"] = clock
     if entropy is not None:

@@ -34,6 +34,7 @@ from loom.driving.family import FAMILY, Family, Verbs
 from loom.driving.inputs import encoded_input
 from loom.driving.parents import sends_of
 from loom.driving.reading import read_log
+from loom.driving.rehearsal import after_parked, before_ended
 from loom.driving.standing import Standing, standing
 from loom.driving.tenure import Hold, Tenure
 from loom.driving.writer import GroupWriter
@@ -132,7 +133,7 @@ class Driver:
     """Drives runs in this process."""
 
     def __init__(self, surroundings: Surroundings, tools: Mapping[str, Step[Any, Any]], verbs: Verbs) -> None:
-        self.around, self._tools = surroundings, tools
+        self.around, self.tools = surroundings, tools
         self.lease_s = surroundings.lease_s
         self.family = Family(surroundings, self, verbs)
         self.drives: dict[ExecutionId, Drive] = {}
@@ -315,10 +316,8 @@ class Driver:
         drive = self.drives[run_id] = Drive(journal, setting)
         hold.driven_by(drive)
         self.family.entered(drive)
-        context = Context(
-            drive, self._tools, FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
-        )
-        body = partial(self.body, flow, context, journal.state.facts)
+        log = FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
+        body = partial(self.body, flow, Context(drive, self.tools, log), journal.state.facts)
         return self._carry_out(drive, hold, body, flow=flow, manner=manner)
 
     async def _carry_out(
@@ -339,6 +338,7 @@ class Driver:
                 drive.ending = "done" if drive.state.is_terminal else "park"
             else:
                 await drive.run(body)
+                await after_parked(self, flow, drive)
         except ReplayDivergence as divergence:
             if manner.records_divergence:
                 await _park_diverged(drive.journal, divergence)
@@ -386,6 +386,7 @@ class Driver:
             before_going_on=_then_leave(manner.offer) if manner.asks_only else partial(self._at_frontier, manner),
             may_dispatch=hold.may_dispatch,
             before_cancelled=self._before_cancelled,
+            before_ended=partial(before_ended, self, flow),
             stays=self.family.stays,
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -68,6 +68,9 @@ class Verbs(Protocol):
 
     @property
     def starting(self) -> Starts: ...
+
+    @property
+    def flows(self) -> Mapping[str, Flow[Any, Any]]: ...
 
     def flow(self, flow: Flow[Any, Any] | str) -> Flow[Any, Any]: ...
 

@@ -152,6 +152,7 @@ class Replayer:
             successor=_no_successor,
             before_going_on=_at_frontier,
             before_cancelled=_at_frontier,
+            before_ended=_at_frontier,
             stays=lambda _: False,
         )
 

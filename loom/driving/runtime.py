@@ -46,6 +46,7 @@ from loom.driving.waiting import state_once
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
+from loom.spi.guarding import BodyGuard
 from loom.spi.host import Host
 from loom.spi.surroundings import Surroundings
 
@@ -88,6 +89,7 @@ class RuntimeOptions(TypedDict, total=False):
     on_event: Callable[[Event], None] | None
     on_durable_event: Callable[[Event], None] | None
     on_stream: Callable[[str, str, Any], None] | None
+    guard: BodyGuard | None
 
 
 class WorkflowRuntime(StoppingVerbs, FamilyVerbs):

@@ -37,6 +37,9 @@ async def close(drive: Drive) -> None:
     error = drive.body.exception()
     if isinstance(error, RecordUnreadable):  # the input: its type has changed
         drive.stop(error)
+    else:
+        await drive.setting.before_ended(drive)
+    if drive.is_over:
         return
     type_, fact = ended(drive, drive.body, error)
     if drive.journal.incarnation is None:
@@ -44,6 +47,10 @@ async def close(drive: Drive) -> None:
     elif not await drive.leave(type_, fact, ("cancel",)):
         return
     drive.ending = drive.ending or "done"
+    _tell_of_unasked(drive)
+
+
+def _tell_of_unasked(drive: Drive) -> None:
     if drive.delivery.unasked:
         names = ", ".join(call.id for call in drive.delivery.unasked)
         told = f"{names} of {drive.state.execution_id} was called and never awaited, so it did not happen"

@@ -35,10 +35,11 @@ from loom.kernel.journal import Journal, tell
 from loom.kernel.patches import Patches
 from loom.kernel.replay import Recorded
 from loom.kernel.requests import Requests
-from loom.kernel.scopes import ScopeSyscall, is_signal, run_body
+from loom.kernel.scopes import ScopeSyscall, is_signal
 from loom.kernel.succession import roll_over
 from loom.kernel.unwinding import Unwinding
 from loom.spi.event_store import Append, RequestKind
+from loom.spi.guarding import run_body
 from loom.spi.surroundings import Surroundings
 from loom.spi.timers import Timers
 
@@ -55,7 +56,8 @@ class Setting:
     *is_lenient* lets arguments differ under the *same_code*, too (`allow`, loom/core/changes.py). *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking; *stays* says
     whether it waits in place for something that this process does. *before_going_on* is awaited at the frontier, before
     anything is written; an error it raises ends the drive and changes nothing. *may_dispatch* is called last before an effect leaves: what it returns, if anything, is awaited, and returns when the driver holds the run
-    for sure (kernel rule 7.3). *before_cancelled* is awaited before a cancelled run ends, unless it stops the drive.
+    for sure (kernel rule 7.3). *before_cancelled* is awaited before a cancelled run ends, and *before_ended*
+    before another does, unless they stop the drive.
     *encode_input* encodes an input of the flow, and *successor* returns the first item of the next link of the chain,
     started with one.
     """
@@ -74,6 +76,7 @@ class Setting:
     before_going_on: Callable[[Drive], Awaitable[None]] | None = None
     may_dispatch: Callable[[], Awaitable[None] | None] = lambda: None
     before_cancelled: Callable[[Drive], Awaitable[None]]
+    before_ended: Callable[[Drive], Awaitable[None]]
     stays: Callable[[Drive], bool]
 
     def recorded(self, state: ExecutionState) -> Recorded:
@@ -317,7 +320,8 @@ class Drive:
                 vars(part).clear()
 
     def _open(self, body: Callable[[], Awaitable[Any]]) -> None:
-        self.body = self._loop.create_task(run_body(body), name=self.state.execution_id)
+        running = run_body(body, self.around.guard, self.stop)
+        self.body = self._loop.create_task(running, name=self.state.execution_id)
         self.delivery.enter(self._root, self.body)
         self.body.add_done_callback(self._body_done)
         if not self.asking.is_replaying:

@@ -18,20 +18,16 @@ from loom.core import facts as f
 from loom.core.branching import Opening
 from loom.core.failures import Cancelled, ScopeTimedOut
 from loom.core.identity import escape
-from loom.core.inside import INSIDE
 from loom.core.json import JsonObject
 from loom.core.tally import Tally
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
+from loom.spi.guarding import run_body
 from loom.values.failing import told
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
 
 Body = Callable[[], Awaitable[Any]]
-
-
-class ExitInFlow(RuntimeError):
-    """A flow called `sys.exit`: it fails, and the process goes on."""
 
 
 class ScopeSyscall:
@@ -87,7 +83,8 @@ class ScopeSyscall:
         """Run *body* as a branch of the scope, in a task of its own."""
         branch = self.branch(call, name)
         context = call.context or contextvars.copy_context()
-        task = asyncio.get_running_loop().create_task(run_body(body), name=branch.prefix, context=context.copy())
+        running = run_body(body, drive.around.guard, drive.stop)
+        task = asyncio.get_running_loop().create_task(running, name=branch.prefix, context=context.copy())
         drive.delivery.enter(branch, task)
         task.add_done_callback(lambda done: self._done(call, drive, branch, done))
         return branch
@@ -213,15 +210,6 @@ class ScopeSyscall:
             if later is not error and note not in getattr(error, "__notes__", ()):
                 error.add_note(note)
         return error
-
-
-async def run_body(body: Body) -> Any:
-    """Run the body of a branch, or of the flow; an exit that it asks for is a failure of its own."""
-    INSIDE.set("flow")
-    try:
-        return await body()
-    except SystemExit as exit_:  # asyncio would end the loop with it
-        raise ExitInFlow(f"sys.exit({exit_.code!r}) was called in the flow") from exit_
 
 
 def is_join(call: Call) -> bool:

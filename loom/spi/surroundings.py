@@ -12,6 +12,7 @@ from loom.core.middleware import Effects
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
 from loom.spi.event_store import Storage
+from loom.spi.guarding import BodyGuard
 from loom.spi.host import Host, SystemHost
 
 Event = EventEnvelope[Any]
@@ -32,6 +33,7 @@ class Surroundings:
     nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone. No drive waits in place
     for what is due in more than *linger_max_ms*, whatever a verb says. Events that nobody waits for may gather for *idle_s*.
     *nesting_max* is how many ancestors a run may have, *on_change* what becomes of one whose code has changed.
+    *guard* watches the bodies of flows.
     """
 
     storage: Storage
@@ -51,3 +53,4 @@ class Surroundings:
     on_event: Callable[[Event], None] | None = None
     on_durable_event: Callable[[Event], None] | None = None
     on_stream: Callable[[str, str, Any], None] | None = None
+    guard: BodyGuard | None = None

@@ -20,6 +20,7 @@ from loom_cli.options import (
     QuietOption,
     SetOption,
     StoreOption,
+    StrictOption,
     WaitOption,
     WhereOption,
     YesOption,
@@ -49,6 +50,7 @@ def resume(
     yes: YesOption = False,
     wait_s: WaitOption = 10.0,
     principal: PrincipalOption = None,
+    strict: StrictOption = False,
     app_: AppOption = None,
     store: StoreOption = None,
     quiet: QuietOption = False,
@@ -79,7 +81,7 @@ def resume(
     asked = Asked(where or (), dry_run=dry_run, yes=yes, quiet=quiet, as_json=as_json)
     named, acting = for_one(execution_id, asked), principal_of(principal)
     given = Answer(payload_given(answer, set_ or [], flag="--answer", folder=cli.folder), gate, shown)
-    loaded = cli.app(app_, store=store)
+    loaded = cli.app(app_, store=store, strict=strict)
     if named is None:
         if answer is not None or set_ or gate is not None or shown is not None:
             raise Usage("an answer is for one run", hint="name the run instead of --where")

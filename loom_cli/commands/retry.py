@@ -16,6 +16,7 @@ from loom_cli.options import (
     PrincipalOption,
     QuietOption,
     StoreOption,
+    StrictOption,
     WaitOption,
     WhereOption,
     YesOption,
@@ -35,6 +36,7 @@ def retry(
     yes: YesOption = False,
     wait_s: WaitOption = 10.0,
     principal: PrincipalOption = None,
+    strict: StrictOption = False,
     app_: AppOption = None,
     store: StoreOption = None,
     quiet: QuietOption = False,
@@ -59,7 +61,7 @@ def retry(
     cli = Cli.of(ctx)
     asked = Asked(where or (), dry_run=dry_run, yes=yes, quiet=quiet, as_json=as_json)
     named, acting = for_one(execution_id, asked), principal_of(principal)
-    loaded = cli.app(app_, store=store)
+    loaded = cli.app(app_, store=store, strict=strict)
     if named is None:
         wait_s = bulk_wait_s(ctx, wait_s)
         bulk = Bulk(cli, loaded, VERBS["retry"])

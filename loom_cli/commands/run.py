@@ -20,6 +20,7 @@ from loom_cli.options import (
     QuietOption,
     SetOption,
     StoreOption,
+    StrictOption,
     WaitOption,
 )
 from loom_cli.screen import Column, Screen, Styled
@@ -50,6 +51,7 @@ def run(
     deadline: DeadlineOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Drive nothing here: leave the run to a worker.")] = False,
     principal: PrincipalOption = None,
+    strict: StrictOption = False,
     app_: AppOption = None,
     store: StoreOption = None,
     quiet: QuietOption = False,
@@ -73,7 +75,7 @@ def run(
     from loom_cli.principals import principal_of
 
     cli = Cli.of(ctx)
-    loaded = cli.app(app_, store=store)
+    loaded = cli.app(app_, store=store, strict=strict)
     taking = _taking(loaded, flow, cli.folder)
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
     options = driving.hints().options("run")

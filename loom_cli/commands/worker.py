@@ -9,7 +9,7 @@ import typer
 from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
-from loom_cli.options import AppOption, FlowFilterOption, JsonOption, QuietOption, StoreOption
+from loom_cli.options import AppOption, FlowFilterOption, JsonOption, QuietOption, StoreOption, StrictOption
 
 if TYPE_CHECKING:
     from loom.app.work import WorkOptions
@@ -35,6 +35,7 @@ def worker(
         typer.Option("--tenant", metavar="ATTRIBUTE", help="Take turns over this search attribute, not over flows."),
     ] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when there is nothing to do.")] = False,
+    strict: StrictOption = False,
     app_: AppOption = None,
     store: StoreOption = None,
     quiet: QuietOption = False,
@@ -53,7 +54,7 @@ def worker(
     from loom_cli.working import Working
 
     cli = Cli.of(ctx)
-    loaded = cli.app(app_, store=store)
+    loaded = cli.app(app_, store=store, strict=strict)
     if lease_s is not None:
         loaded.runtime.lease_s = lease_s
     options: WorkOptions = {"flows": flow or (), "max_drives": max_, "poll_s": poll_s, "until_idle": until_idle}

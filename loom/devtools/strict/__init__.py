@@ -1,0 +1,12 @@
+"""The runtime guard: what a flow really does while its body runs, caught where it does it.
+
+from loom.devtools.strict import Strict
+app = app.guarded(Strict())
+"""
+
+from __future__ import annotations
+
+from loom.devtools.strict.guard import Strict
+from loom.devtools.strict.unsafe import UnsafeInFlow
+
+__all__ = ["Strict", "UnsafeInFlow"]
