@@ -69,7 +69,7 @@ class _Module:
     def __init__(self, path: str, tree: ast.Module, kinds: Collection[str]) -> None:
         self.path, self.tree, self.kinds = path, tree, kinds
         self.name = ".".join(PurePosixPath(path.removesuffix("/__init__.py").removesuffix(".py")).parts)
-        self.imported = _imported_names(tree)
+        self.imported = imported_names(tree)
         self.functions = {node.name: node for node in tree.body if isinstance(node, Function)}
         self.texts = dict(_text_constants(tree.body))
 
@@ -163,7 +163,7 @@ def declarations_in(path: str, source: bytes, kinds: Collection[str]) -> Scan:
     Raises:
         SourceInvalid: it is not Python, or not text.
     """
-    module = _Module(path, _parsed(path, source), kinds)
+    module = _Module(path, parsed(path, source), kinds)
     declared = tuple(filter(None, map(module.declared_by, module.tree.body)))
     told = [
         f"{path}:{node.lineno}: {node.name} is not at the top level of its module; it is not listed"
@@ -181,7 +181,12 @@ def declarations_in(path: str, source: bytes, kinds: Collection[str]) -> Scan:
     return Scan(declared=declared, warnings=tuple(told))
 
 
-def _parsed(path: str, source: bytes) -> ast.Module:
+def parsed(path: str, source: bytes) -> ast.Module:
+    """Return the tree of *source*.
+
+    Raises:
+        SourceInvalid: it is not Python, or not text.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the author's escapes, which his own run tells him
@@ -192,16 +197,28 @@ def _parsed(path: str, source: bytes) -> ast.Module:
         raise SourceInvalid(path=path, line=1, problem=str(error) or type(error).__name__) from error
 
 
-def _imported_names(tree: ast.Module) -> dict[str, str]:
+def imported_names(tree: ast.Module, package: str | None = None) -> dict[str, str]:
+    """Return what each name that *tree* imports stands for, in full; relative ones only where *package* is given."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 full = alias.name if alias.asname else alias.name.partition(".")[0]
                 names[alias.asname or full] = full
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+        elif isinstance(node, ast.ImportFrom):
+            module = _imported_from(node, package)
+            names.update({alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names if module})
     return names
+
+
+def _imported_from(node: ast.ImportFrom, package: str | None) -> str:
+    if not node.level:
+        return node.module or ""
+    if package is None:
+        return ""
+    parts = package.split(".") if package else []
+    kept = parts[: len(parts) - node.level + 1]
+    return ".".join([*kept, node.module] if node.module else kept)
 
 
 def _text_constants(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,189 @@
+"""The rule on identities in loops: an id that the author gives has to vary from turn to turn (RPL-02)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from loom.devtools.checking.meaning import CONTEXT, find_name, is_bound_by_comprehension
+from loom.devtools.checking.source import COMPREHENSIONS, FUNCTIONS, LOOPS
+from loom.devtools.checking.walk import Here, is_bound, parameters_given, shown, started_by
+
+_NAMING: Final = frozenset({"named", "keyed"})
+_SERVED: Final = "each turn is served the outcome of the first, or refused where the arguments differ"
+_FORMATTING: Final = frozenset({"builtins.str", "builtins.repr", "builtins.format", "builtins.len", "builtins.int"})
+
+
+def follow(here: Here, call: ast.Call) -> None:
+    """Go through the functions that *call* runs, with what they are given; in a loop, with what can vary."""
+    loop = loop_round(here, call)
+    for function, source in started_by(here.of(call.func), here):
+        varying: set[str] = set()
+        for parameter, value in parameters_given(call, function, bound=is_bound(call, here)):
+            if here.meanings.give(parameter, here.of(value)):
+                here.renew(function)
+            if loop is not None and may_vary(here, value, loop):
+                varying.add(parameter.arg)
+        looped = loop is not None
+        here.reach(function, source, looped=looped, varying=frozenset(varying))
+
+
+def loop_round(here: Here, node: ast.AST) -> ast.AST | None:
+    """Return the loop of this function that runs *node* several times; the function itself if all of it is in one."""
+    below = node
+    for each in here.source.above(node):
+        if each is here.visit.function or isinstance(each, FUNCTIONS):
+            break
+        if isinstance(each, LOOPS) and (below in each.body or below is getattr(each, "test", None)):
+            return each
+        if isinstance(each, COMPREHENSIONS) and _is_repeated(each, below):
+            return each
+        below = each
+    return here.visit.function if here.visit.looped else None
+
+
+def _is_repeated(comprehension: ast.AST, part: ast.AST) -> bool:
+    return part is not comprehension.generators[0]  # type: ignore[attr-defined]  # all four kinds have them
+
+
+def named_in_a_loop(here: Here, call: ast.Call) -> None:
+    """`ctx.run(step.named("x"))`, `ctx.execute(..., id="x")` and `loom.spawn(..., key="x")` in a loop."""
+    loop = loop_round(here, call)
+    if loop is None:
+        return
+    for given, place in _ids(here, call):
+        if not may_vary(here, given, loop):
+            message = f"`{shown(place)}` is asked in a loop, and its id `{shown(given)}` cannot vary: {_SERVED}"
+            here.report("loop-id", place, message, _varied(here, given, loop), at=given)
+
+
+def _ids(here: Here, call: ast.Call) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """Yield what names the durable call that *call* is, and where that is written."""
+    callee = here.of(call.func)
+    if (callee.kind == "verb" and callee.name == "run") or callee.name in {"loom.saga().run", "loom.saga().undo"}:
+        step = call.args[0] if call.args else None
+        for naming in _namings(here, step):
+            yield naming.args[0], naming if naming is step else call
+    wanted = (
+        "id" if callee.kind == "verb" and callee.name == "execute" else "key" if callee.name == "loom.spawn" else None
+    )
+    for given in call.keywords:
+        if given.arg == wanted and not (isinstance(given.value, ast.Constant) and given.value.value is None):
+            yield given.value, call
+
+
+def _namings(here: Here, step: ast.AST | None) -> Iterator[ast.Call]:
+    """Yield `.named(...)` and `.keyed(...)` of *step*: as written there, or where the name it goes by is bound."""
+    match step:
+        case ast.Call(func=ast.Attribute(attr="undone_by", value=undone)):
+            yield from _namings(here, undone)
+        case ast.Call(func=ast.Attribute(attr=naming), args=[_, *_]) if naming in _NAMING:
+            yield step
+        case ast.Name(id=name):
+            for binding in find_name(name, step, here.source)[1]:
+                match binding.node:
+                    case ast.Call(func=ast.Attribute(attr=naming), args=[_, *_]) if naming in _NAMING:
+                        yield binding.node
+
+
+def _varied(here: Here, given: ast.expr, loop: ast.AST) -> str | None:
+    """Return *given* with the variable of *loop* put in, where both are plain."""
+    target = getattr(loop, "target", None) or (loop.generators[0].target if isinstance(loop, COMPREHENSIONS) else None)
+    if not isinstance(given, ast.Constant) or not isinstance(given.value, str) or not isinstance(target, ast.Name):
+        return None
+    variable = "{" + (target.id if target.id != "_" else "i") + "}"
+    return f'f"{given.value}#{variable}"' if '"' not in given.value else None
+
+
+def may_vary(here: Here, node: ast.AST, loop: ast.AST) -> bool:
+    """Return whether *node* can be another value in another turn of *loop*; in doubt it can."""
+    match node:
+        case ast.Constant():
+            return False
+        case ast.Name(id=name):
+            return _name_may_vary(here, node, name, loop)
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner) if _is_touched(owner, loop):
+            return True
+    parts = _parts(here, node)
+    return parts is None or any(may_vary(here, each, loop) for each in parts)
+
+
+def _parts(here: Here, node: ast.AST) -> list[ast.expr] | None:
+    """Return what the value of *node* follows from, None where that cannot be told."""
+    match node:
+        case ast.Attribute(value=value) | ast.FormattedValue(value=value):
+            return [value]
+        case ast.Subscript(value=value, slice=key):
+            return [value, key]
+        case ast.JoinedStr(values=values):
+            return values
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format"), args=args, keywords=named):
+            return [*args, *(each.value for each in named)]
+        case ast.Call(func=func, args=args, keywords=[]) if here.of(func).name in _FORMATTING:
+            return args
+        case _:
+            return None
+
+
+def _name_may_vary(here: Here, node: ast.Name, name: str, loop: ast.AST) -> bool:
+    if is_bound_by_comprehension(name, node, here.source):
+        return True
+    scope, bindings = find_name(name, node, here.source)
+    if isinstance(scope, ast.Module):
+        return not all(
+            isinstance(each.node, ast.Constant) or each.how in {"import", "class", "function"} for each in bindings
+        )
+    function = here.visit.function
+    if scope is None:
+        return False
+    if scope is not function:
+        return here.of(node) != CONTEXT  # a variable of the function round this one: it may have been in a loop there
+    if loop is function and name in here.visit.varying:
+        return True
+    every = here.source.bindings(function).get(name, [])
+    bound_inside = [
+        each for each in every if each.how != "parameter" and (loop is function or _is_within(each.node, loop, here))
+    ]
+    return _is_counted(name, loop) or any(
+        each.how != "value" or may_vary(here, each.node, loop) for each in bound_inside
+    )
+
+
+def _is_within(node: ast.AST, loop: ast.AST, here: Here) -> bool:
+    if node is getattr(loop, "iter", None):
+        return True
+    return any(each is loop for each in here.source.above(node))
+
+
+def _is_counted(name: str, loop: ast.AST) -> bool:
+    for each in ast.walk(loop):
+        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name) and each.target.id == name:
+            return True
+    return False
+
+
+def _is_touched(owner: ast.expr, loop: ast.AST) -> bool:
+    """Whether *loop* changes a part of *owner*, or calls a method of it, which may."""
+    root = owner
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return True
+    for each in ast.walk(loop):
+        match each:
+            case ast.Attribute(value=value, ctx=ast.Store()) | ast.Subscript(value=value, ctx=ast.Store()):
+                if _root(value) == root.id:
+                    return True
+            case ast.Call(func=ast.Attribute(value=value)):
+                if _root(value) == root.id:
+                    return True
+    return False
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
