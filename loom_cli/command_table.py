@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
     "Make": (
         Row("new", "loom_cli.commands.new", "Make a project: a flow that waits for a person, and its tests"),
         Row("gen", "loom_cli.commands.gen", "Write loom_gen.py from what the folders declare"),
+        Row("check", "loom_cli.commands.check", "Find what a flow must not do, without running it"),
     ),
     "Drive": (
         Row("run", "loom_cli.commands.run", "Start a flow and drive it until it ends or waits"),

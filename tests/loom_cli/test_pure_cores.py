@@ -20,6 +20,7 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.core.outcome import outcome_of
 from loom.core.schedule import schedule
 from loom.core.views import open_gates
+from loom.devtools.checking.checker import check
 from loom.devtools.codegen import generate, scan
 from loom.devtools.conformance.running import KITS, names_of
 from loom.devtools.projects import new_project
@@ -86,6 +87,12 @@ CORES: Final[dict[str, Core]] = {
         lambda: generate(scan({"flows/hello.py": FLOW}).declared),
         lambda text: "from flows.hello import" in text,
         "gen --check",
+    ),
+    "check": Core(
+        check,
+        lambda: check(["flows/hello.py"], {"flows/hello.py": FLOW}.get),
+        lambda report: (report.flows, report.findings) == (1, ()),
+        "check flows",
     ),
     "run": Core(
         outcome_json,

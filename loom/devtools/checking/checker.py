@@ -63,6 +63,11 @@ class Report(NamedTuple):
         """How many of the findings are errors."""
         return sum(each.severity == "error" for each in self.findings)
 
+    @property
+    def warnings(self) -> int:
+        """How many are warnings."""
+        return len(self.findings) - self.errors
+
 
 def check(paths: Iterable[str], read: Read, *, rules: Collection[str] = frozenset(RULES)) -> Report:
     """Check the flows and steps that the modules at *paths* declare, and all that the flows reach in the project.

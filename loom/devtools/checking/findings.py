@@ -173,8 +173,19 @@ class Change(NamedTuple):
     after: str
 
 
+class Way(NamedTuple):
+    """A function on the way from a flow to what is found, the flow first."""
+
+    name: str
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.path}:{self.line})"
+
+
 class Finding(NamedTuple):
-    """A breach of *rule*, where it stands (lines and columns from 1), and how the flow comes to it (*via*)."""
+    """A breach of *rule*, where it stands (lines and columns from 1), and how a flow comes to it (*via*)."""
 
     path: str
     line: int
@@ -183,7 +194,7 @@ class Finding(NamedTuple):
     message: str
     end_line: int = 0
     end_column: int = 0
-    via: tuple[str, ...] = ()
+    via: tuple[Way, ...] = ()
     change: Change | None = None
 
     @property

@@ -88,12 +88,24 @@ def _namings(here: Here, step: ast.AST | None) -> Iterator[ast.Call]:
 
 
 def _varied(here: Here, given: ast.expr, loop: ast.AST) -> str | None:
-    """Return *given* with the variable of *loop* put in, where both are plain."""
-    target = getattr(loop, "target", None) or (loop.generators[0].target if isinstance(loop, COMPREHENSIONS) else None)
-    if not isinstance(given, ast.Constant) or not isinstance(given.value, str) or not isinstance(target, ast.Name):
-        return None
-    variable = "{" + (target.id if target.id != "_" else "i") + "}"
-    return f'f"{given.value}#{variable}"' if '"' not in given.value else None
+    """Return *given* with what varies in *loop* put in, where both are plain."""
+    variable = _variable(loop)
+    match given:
+        case ast.Constant(value=str(text)) if variable and '"' not in text:
+            return f'f"{text}#{{{variable}}}"'
+        case ast.Name(id=name) if variable:
+            return f'f"{{{name}}}#{{{variable}}}"'
+        case _:
+            return None
+
+
+def _variable(loop: ast.AST) -> str:
+    """Return a variable that is another in each turn of *loop*: its own, or one that it counts up."""
+    targets = [loop.target] if isinstance(loop, ast.For | ast.AsyncFor) else []
+    targets += [each.target for each in getattr(loop, "generators", ())]
+    counted = [each.target for each in ast.walk(loop) if isinstance(each, ast.AugAssign)]
+    named = [each for target in (*targets, *counted) for each in ast.walk(target)]
+    return next((each.id for each in named if isinstance(each, ast.Name) and each.id != "_"), "")
 
 
 def may_vary(here: Here, node: ast.AST, loop: ast.AST) -> bool:
@@ -114,12 +126,10 @@ def _parts(here: Here, node: ast.AST) -> list[ast.expr] | None:
     match node:
         case ast.Attribute(value=value) | ast.FormattedValue(value=value):
             return [value]
-        case ast.Subscript(value=value, slice=key):
-            return [value, key]
         case ast.JoinedStr(values=values):
             return values
-        case ast.BinOp(left=left, right=right):
-            return [left, right]
+        case ast.BinOp(left=one, right=other) | ast.Subscript(value=one, slice=other):
+            return [one, other]
         case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format"), args=args, keywords=named):
             return [*args, *(each.value for each in named)]
         case ast.Call(func=func, args=args, keywords=[]) if here.of(func).name in _FORMATTING:

@@ -114,7 +114,7 @@ class Meanings:
             case _:
                 return self._made(node, source)
 
-    def _made(self, node: ast.AST, source: Source) -> Meaning:
+    def _made(self, node: ast.AST, source: Source) -> Meaning:  # noqa: PLR0911  # a row for each kind
         match node:
             case ast.Set() | ast.SetComp():
                 return SET

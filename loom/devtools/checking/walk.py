@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from loom.devtools.checking.findings import Change, Finding
+from loom.devtools.checking.findings import Change, Finding, Way
 from loom.devtools.checking.meaning import BRANCHING, CONTEXT, Meaning, Meanings
 from loom.devtools.checking.source import FUNCTIONS, Project, Source
 from loom.fingerprint.normal_form import FunctionNode
@@ -21,7 +21,7 @@ class Visit(NamedTuple):
 
     function: FunctionNode
     source: Source
-    via: tuple[str, ...]
+    via: tuple[Way, ...]
     looped: bool = False
     varying: frozenset[str] = frozenset()
 
@@ -78,9 +78,7 @@ class Here:
         self, function: FunctionNode, source: Source, *, looped: bool = False, varying: frozenset[str] = frozenset()
     ) -> None:
         """Go through *function* too: it runs as part of the flow."""
-        name = getattr(function, "name", "lambda")
-        via = (*self.visit.via, f"{name} ({source.path}:{function.lineno})")
-        self._walk.reach(Visit(function, source, via, looped, varying))
+        self._walk.reach(Visit(function, source, (*self.visit.via, _way(function, source)), looped, varying))
 
     def renew(self, function: FunctionNode) -> None:
         """Go through *function* again when it is reached next: more is known of what it is given."""
@@ -107,7 +105,7 @@ class Walk:
 
     def flow(self, function: FunctionNode, source: Source) -> None:
         """Go through the flow that *function* of *source* is, and all that it reaches."""
-        self.reach(Visit(function, source, (getattr(function, "name", "lambda"),)))
+        self.reach(Visit(function, source, (_way(function, source),)))
         while self._pending:
             self._go(self._pending.popleft())
 
@@ -137,6 +135,10 @@ class Walk:
         for node in _run_by(visit.function, here.skipped):
             for apply in self._rules.get(type(node), ()):
                 apply(here, node)
+
+
+def _way(function: FunctionNode, source: Source) -> Way:
+    return Way(getattr(function, "name", "lambda"), source.path, function.lineno)
 
 
 def _run_by(function: FunctionNode, skipped: set[ast.AST]) -> Iterator[ast.AST]:
