@@ -54,7 +54,8 @@ class ExecutionResumed(NamedTuple):
 class ExecutionTakenOver(NamedTuple):
     """A driver took the run from another that had stopped without parking: *driver*, whose lease was *found* so.
 
-    *token* is higher than that of every driver before; from here on each append of theirs is refused (kernel rule 7.2).
+    *token* is the place of this fact in the log, so it is higher than that of every driver before; from here on each append of
+    theirs is refused (kernel rule 7.2).
     """
 
     token: int

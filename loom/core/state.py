@@ -67,10 +67,10 @@ UNTRIED: Final = Attempts()
 class RunFacts(NamedTuple):
     """What changes rarely in a run. *result* and *failure* are as encoded; times are ms since the epoch.
 
-    *why* says what a run waits for that may not begin yet. *chain* is the id and incarnation of the first link, None in a run that is its own first. *drives* is the fencing token of
-    the last driver, *recoveries* how many drivers in a row were lost, *why* what a run waits for that may not begin yet. *cancel* and *grace_ended* are the events (the end itself, where
-    it was forced), *held* the
-    topics that an operator holds back, *outcomes* what was learned of decisions later.
+    *chain* is the id and incarnation of the first link, None in a run that is its own first. *drives* is how often a driver took
+    the run up, *recoveries* how many drivers in a row were lost, *why* what a run waits for that may not begin yet. *cancel* and
+    *grace_ended* are the events (the end itself, where it was forced), *held* the topics that an operator holds back, *outcomes*
+    what was learned of decisions later.
     """
 
     flow: str = ""

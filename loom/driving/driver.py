@@ -240,7 +240,7 @@ class Driver:
         """
         assert left.found is not None
         journal = self.journal(state, incarnation, drives=True, left=left)
-        fact = f.ExecutionTakenOver(token=state.facts.drives + 1, driver=left.driver, found=left.found)
+        fact = f.ExecutionTakenOver(token=state.length, driver=left.driver, found=left.found)
         journal.commit("EXECUTION_TAKEN_OVER", fact, {"principal": principal} if principal else NO_METADATA)
         await self.taken(journal)
         return journal

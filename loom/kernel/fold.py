@@ -92,13 +92,13 @@ def _execution_resumed(s: ExecutionState, e: Event) -> ExecutionState:
 
 def _execution_taken_over(s: ExecutionState, e: Event) -> ExecutionState:
     if e.payload.found == "released":  # its driver stopped softly: nothing was lost
-        return _facts(s, e, s.status, drives=e.payload.token - 1)
+        return _moved(s, e)
     attempts = s.attempts
     for sequence, start in s.open.items():
         known = attempts.get(sequence, UNTRIED)
         if start.type == "STEP_STARTED" and known.in_flight and known.doubt is None:
             attempts = attempts.insert(sequence, known._replace(crashes=known.crashes + 1))
-    changed = _facts(s, e, s.status, drives=e.payload.token - 1, recoveries=s.facts.recoveries + 1)
+    changed = _facts(s, e, s.status, recoveries=s.facts.recoveries + 1)
     return changed._replace(attempts=attempts)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import loom
 from loom.core.ids import ExecutionId
+from loom.driving.loading import load
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import DriveInterrupted, Fenced
 from loom.spi.clock import VirtualClock
@@ -17,7 +18,7 @@ from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult
 from loom.spi.host import VirtualHost
 from loom.spi.memory import MemoryStorage
-from tests.kernel.running import RUN, AppendsAreCounted, kinds, payloads, runtime
+from tests.kernel.running import RUN, AppendsAreCounted, kinds, payloads, records, runtime
 
 LEASE_S = 0.15
 
@@ -131,6 +132,29 @@ async def test_a_driver_that_learns_that_its_run_was_taken_does_nothing_more(hel
 
     assert (await taking_over).value == 1
     assert storage.left == []
+
+
+@pytest.mark.proves("SUS-07")
+async def test_each_takeover_has_a_higher_token_though_who_took_the_run_died_at_once(held: Held) -> None:
+    storage, hosts = Watched(), [VirtualHost(name) for name in ("a", "b", "c")]
+    drivers = [runtime(held.flow, storage=storage, host=host) for host in hosts]
+    driving = asyncio.create_task(drivers[0].start(held.flow, id=RUN))
+    await held.begun.wait()
+    for number, host in enumerate(hosts[1:], start=1):
+        left = hosts[number - 1].name().partition("/")[0]
+        host.gone.add(f"{left}/1")
+        before = await records(storage)
+        loaded = await load(storage, ExecutionId(RUN))
+        await drivers[number]._driver.open()
+        stands = drivers[number]._driver.standing(loaded.state.status, loaded.row)
+        await drivers[number]._driver.take_over(loaded.state, loaded.row.incarnation, stands, None)
+        assert len(await records(storage)) == len(before) + 1
+
+    tokens = [fact.token for fact in await payloads(drivers[0], "EXECUTION_TAKEN_OVER")]
+    driving.cancel()
+    await asyncio.gather(driving, return_exceptions=True)
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 2
 
 
 async def asleep_in_the_step(storage: MemoryStorage, held: Held, host: VirtualHost) -> asyncio.Task[Any]:

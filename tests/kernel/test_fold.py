@@ -201,11 +201,12 @@ def test_a_lost_driver_is_counted_against_the_steps_in_flight(found: Any, crashe
     assert {start: known.crashes for start, known in state.attempts.items()} == ({1: 1} if crashes else {})
 
 
-def test_a_run_that_is_taken_over_has_the_token_that_the_takeover_names() -> None:
-    took = ("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver(2, "there", "gone"))
-    state = state_after(STARTED, took, ("EXECUTION_RESUMED", f.ExecutionResumed(cut_off=True)))
+def test_a_takeover_counts_as_a_drive_once_the_run_goes_on() -> None:
+    took = ("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver(1, "there", "gone"))
+    again = ("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver(2, "here", "gone"))
+    state = state_after(STARTED, took, again, ("EXECUTION_RESUMED", f.ExecutionResumed(cut_off=True)))
 
-    assert (state.facts.drives, state.facts.recoveries) == (2, 1)
+    assert (state.facts.drives, state.facts.recoveries) == (2, 2)
 
 
 def test_a_drive_that_parked_ends_the_count_of_lost_drivers() -> None:
