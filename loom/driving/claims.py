@@ -44,7 +44,13 @@ class Claims:
         tenure, gone = self._driver.tenure, await self._gone()
         since_s = tenure.host.boottime_s()
         claims = await self._driver.around.storage.claim(
-            tenure.driver, lease_ms=tenure.lease.ms, limit=limit, flows=flows, gone=gone, skip=skip
+            tenure.driver,
+            lease_ms=tenure.lease.ms,
+            limit=limit,
+            flows=flows,
+            gone=gone,
+            skip=skip,
+            driving=list(tenure.holds),
         )
         for claim in claims:
             tenure.hold(claim.row.execution_id, since_s=since_s, claim=claim)
@@ -68,18 +74,21 @@ class Claims:
         run_id, resources = claim.row.execution_id, await self._driver.open()
         hold = self._driver.tenure.holds[run_id]
         wished = manner(None, linger_s)._replace(is_attempt=True)
-        while run_id in self._driver.drives:  # a verb of this process hands in a request
-            await self._driver.drives[run_id].live.wait()
-            await asyncio.sleep(0)
-        async with self._driver.place(run_id):
-            try:
-                flow = self._flow_of(claim.row.index.flow)
-                journal = await self._journal(claim, flow, wished)
-            except BaseException:
-                await self._give_back(hold, claim)
-                raise
-            driving = self._driver.take_up(journal, flow, wished, resources, hold=hold)
-        return await driving
+        while True:
+            while run_id in self._driver.drives:  # a verb of this process hands in a request
+                await self._driver.drives[run_id].live.wait()
+                await asyncio.sleep(0)
+            async with self._driver.place(run_id):
+                if run_id in self._driver.drives:
+                    continue
+                try:
+                    flow = self._flow_of(claim.row.index.flow)
+                    journal = await self._journal(claim, flow, wished)
+                except BaseException:
+                    await self._give_back(hold, claim)
+                    raise
+                driving = self._driver.take_up(journal, flow, wished, resources, hold=hold)
+            return await driving
 
     async def _journal(self, claim: Claim, flow: Flow[Any, Any], wished: Manner) -> Journal:
         state, row = await load(self._driver.around.storage, claim.row.execution_id, row=claim.row)

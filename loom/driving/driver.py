@@ -166,6 +166,10 @@ class Driver:
             known = self._hints[flow.id] = flow.hints()
         return known
 
+    def know_code_as(self, other: Driver) -> None:
+        """Share with *other* what each knows of the code of flows."""
+        self._fingerprints, self._hints = other._fingerprints, other._hints
+
     def fingerprint_of(self, flow: Flow[Any, Any]) -> str:
         """Return the fingerprint of the code of *flow* as it is."""
         known = self._fingerprints.get(flow.id)
@@ -281,13 +285,14 @@ class Driver:
         self, driving: Awaitable[ExecutionState], flow: Flow[Any, Any], manner: Manner, resources: Mapping[str, Any]
     ) -> Outcome[Any]:
         """Drive a run, and each link of its chain after it."""
-        state, begun = await driving, manner._replace(offer=None, is_start=True)
-        while state.facts.next is not None:
+        since_s, begun = self.tenure.host.boottime_s(), manner._replace(offer=None, is_start=True)
+        while (state := await driving).facts.next is not None:
             run_id = ExecutionId(state.facts.next)
             async with self.place(run_id):
                 journal = await self._begun_as_link(run_id)
-                driving = self._taken(journal, flow, begun, resources)
-            state = await driving
+                hold = self.tenure.hold(run_id, since_s=since_s)  # it was held from the moment it was written
+                since_s = self.tenure.host.boottime_s()
+                driving = self._taken(journal, flow, begun, resources, hold=hold)
         return self.outcome(state, flow)
 
     async def _begun_as_link(self, run_id: ExecutionId) -> Journal:
@@ -311,7 +316,7 @@ class Driver:
         hold: Hold | None = None,
     ) -> Awaitable[ExecutionState]:
         run_id = journal.state.execution_id
-        hold = hold or self.tenure.hold(run_id)
+        hold = hold or (manner.is_start and self.tenure.holds.get(run_id)) or self.tenure.hold(run_id)
         setting = self._setting(journal, flow, manner, resources, hold=hold)
         drive = self.drives[run_id] = Drive(journal, setting)
         hold.driven_by(drive)

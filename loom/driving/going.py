@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from loom.core.errors import ExecutionTerminated
+from loom.core.errors import ExecutionTerminated, LoomError
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, execution_id
 from loom.core.outcome import Outcome
@@ -14,6 +14,7 @@ from loom.core.state import ExecutionState
 from loom.driving.driver import Driver, Manner, Offered
 from loom.driving.loading import Loaded, load
 from loom.driving.refusing import refuse_changed
+from loom.kernel.drive import Drive
 from loom.kernel.errors import Fenced, SequenceConflict
 
 MannerOf: TypeAlias = Callable[[ExecutionState, Incarnation], Manner]
@@ -48,7 +49,7 @@ class Going:
                 manner_of = _plainly(wished)
                 continue
             await drive.live.wait()
-            if drive.ending is None and drive.journal.incarnation is not None:
+            if await _stands(drive) and drive.journal.incarnation is not None:
                 wished = manner_of(drive.state, drive.journal.incarnation)
                 handed = await self._driver.hand_over(drive, wished)
                 if handed is not None:
@@ -101,6 +102,19 @@ class Going:
             hint = "`loom retry` tries a failed run again." if status == "failed" else ""
             raise ExecutionTerminated(execution_id=run_id, status=status, hint=hint)
         return loaded
+
+
+async def _stands(drive: Drive) -> bool:
+    """Wait until all that *drive* has made of its run is on disk, and return whether it goes on.
+
+    What is asked of a run names the events that it answers: others might have written other events in their place.
+    """
+    try:
+        while drive.ending is None and drive.journal.durable < drive.state.length:
+            await drive.journal.barrier()
+    except LoomError:
+        return False  # it has lost the run, or the store, and is about to end
+    return drive.ending is None
 
 
 class _GoneOn(Exception):

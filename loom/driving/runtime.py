@@ -141,6 +141,10 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
     def lease_s(self, seconds: float) -> None:
         self._driver.lease_s = seconds
 
+    def know_code_as(self, other: WorkflowRuntime) -> None:
+        """Take what *other*, a runtime of the same flows, knows of their code, instead of reading it again."""
+        self._driver.know_code_as(other._driver)
+
     def listen(self, on_durable_event: Callable[[Event], None]) -> None:
         """Have *on_durable_event* told, too, of every event of runs driven from now on, once it is on disk."""
         self._driver.listeners.append(on_durable_event)

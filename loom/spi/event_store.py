@@ -346,13 +346,15 @@ class LeaseStore(Protocol):
         flows: Sequence[str] | None = None,
         gone: Sequence[str] = (),
         skip: Sequence[ExecutionId] = (),
+        driving: Sequence[ExecutionId] = (),
     ) -> Sequence[Claim]:
         """Take up to *limit* open executions that can go on and that nobody holds, in one transaction, longest due first.
 
         These are: the parked ones whose `wake_at` has come or whose driver was called, those whose driver's lease has
-        lapsed (its own excepted: it may be driving them) or was released, and those of the drivers *gone*. *flows* (None:
-        all) are those that the caller can drive, *skip* are executions that it cannot drive now. What is claimed was called until
-        it is given up.
+        lapsed or was released, and those of the drivers *gone*. *flows* (None: all) are those that the caller can drive,
+        *skip* are executions that it cannot drive now. Where a lease of its own has lapsed, those it is *driving* are left out:
+        what it holds beside them it was given by a claim whose answer was lost, or it has let go. What is claimed was called
+        until it is given up.
         """
         ...
 

@@ -130,11 +130,11 @@ class MemoryStorage(MemorySchedules, MemoryLines):
         flows: Sequence[str] | None = None,
         gone: Sequence[str] = (),
         skip: Sequence[ExecutionId] = (),
+        driving: Sequence[ExecutionId] = (),
     ) -> Sequence[Claim]:
         """Take up what can go on and nobody holds, longest due first; see `LeaseStore.claim`."""
-        return memory_leases.claim(
-            self._kept, LeaseChange(driver, lease_ms), limit=limit, flows=flows, gone=gone, skip=skip
-        )
+        lease = LeaseChange(driver, lease_ms)
+        return memory_leases.claim(self._kept, lease, limit=limit, flows=flows, gone=gone, skip=skip, driving=driving)
 
     async def renew(self, driver: str, executions: Sequence[ExecutionId], *, lease_ms: int) -> Sequence[ExecutionId]:
         """Hold *executions* for another *lease_ms*; see `LeaseStore.renew`."""

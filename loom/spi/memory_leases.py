@@ -21,13 +21,14 @@ def claim(
     flows: Sequence[str] | None,
     gone: Sequence[str],
     skip: Sequence[ExecutionId],
+    driving: Sequence[ExecutionId],
 ) -> list[Claim]:
     """Take up what can go on and nobody holds, longest due first."""
     now, seen, claims = logs.clock.now_ms(), list[Log](), list[Claim]()
     ready = _ready(logs, gone, now)
     while len(claims) < limit and (log := next(ready, None)) is not None:
         seen.append(log)
-        found = _found(log, lease.driver, gone, now)
+        found = _found(log, gone, now, is_driven=log.driver == lease.driver and log.execution_id in driving)
         if found and (flows is None or log.index.flow in flows) and log.execution_id not in skip:
             taken_from = log.driver
             log.change_lease(lease, now)
@@ -78,8 +79,8 @@ def _held(
     return {name: log for name, log in known.items() if log.driver == driver}
 
 
-def _found(log: Log, driver: str, gone: Sequence[str], now: int) -> Found | None:
-    """Return why *driver* may claim an execution, None when it may not."""
+def _found(log: Log, gone: Sequence[str], now: int, *, is_driven: bool) -> Found | None:
+    """Return why an execution may be claimed, None when it may not: its own driver may, unless by it it *is_driven*."""
     since = ready_at(log)
     if since is None:
         return None
@@ -89,4 +90,4 @@ def _found(log: Log, driver: str, gone: Sequence[str], now: int) -> Found | None
         return "released"
     if log.driver in gone:
         return "gone"
-    return "lapsed" if since <= now and log.driver != driver else None
+    return "lapsed" if since <= now and not is_driven else None

@@ -85,3 +85,48 @@ async def test_a_verb_that_waits_for_a_drive_to_park_is_told_when_its_write_fail
     await asyncio.wait_for(beside[0], 10)
 
     assert (await kinds(over))[-2:] == ["MESSAGE_RECEIVED", "SUSPENDED"]
+
+
+class GatesAreSlow(MemoryStorage):
+    """A store that does not write that a gate was opened before it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.let = asyncio.Event(), asyncio.Event()
+
+    async def append(self, batch: Any) -> Any:
+        if any(event.type == "GATE_OPENED" for event in batch[0].events):
+            self.asked.set()
+            await self.let.wait()
+        return await super().append(batch)
+
+
+async def test_an_answer_waits_until_the_gate_that_it_answers_is_on_disk() -> None:
+    """Else a driver that has lost the run would take answers to gates that the log never had."""
+    store = GatesAreSlow()
+    over = runtime(asks_and_rests, storage=store)
+    driving = asyncio.create_task(over.start(asks_and_rests, id=RUN))
+    await store.asked.wait()
+
+    answering = asyncio.create_task(over.resume(RUN, answer="yes"))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    row = await store.row(ExecutionId(RUN))
+    assert row is not None
+    early = await store.pending(ExecutionId(RUN), row.incarnation)
+    store.let.set()
+    await answering
+
+    assert list(early) == []
+    assert (await driving).value == "yes"
+
+
+@loom.flow
+async def asks_and_rests(ctx: loom.Context) -> Any:
+    async def rests(ctx: loom.Context) -> None:
+        await ctx.sleep(0.05)  # the drive keeps its place, and the gate is written beside it
+
+    async def asks(ctx: loom.Context) -> Any:
+        return await ctx.suspend("ask")
+
+    return (await ctx.parallel(rests, asks))[1]

@@ -15,7 +15,7 @@ from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import DriveInterrupted, Fenced
 from loom.spi.clock import VirtualClock
 from loom.spi.errors import StoreUnavailable
-from loom.spi.event_store import Append, AppendResult
+from loom.spi.event_store import Append, AppendResult, Claim
 from loom.spi.host import VirtualHost
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import RUN, AppendsAreCounted, kinds, payloads, records, runtime
@@ -174,6 +174,90 @@ async def test_past_two_thirds_of_its_lease_a_driver_renews_before_the_next_effe
 
     assert (await driving).value == 1
     assert storage.renewals == [[RUN]]
+
+
+class SlowToStart(Watched):
+    """A store that takes so long to say that a run is written that two thirds of its lease are over."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        super().__init__()
+        self.host = host
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
+        results = await super().append(batch)
+        if any(event.type == "EXECUTION_STARTED" for item in batch for event in item.events):
+            self.host.advance(11)
+        return results
+
+
+@pytest.mark.proves("RNG-15")
+async def test_the_age_of_a_lease_counts_from_before_the_start_was_written() -> None:
+    host = VirtualHost()
+    storage, mailed = SlowToStart(host), list[int]()
+
+    @loom.flow
+    async def mails(ctx: loom.Context) -> None:
+        await ctx.run("mail", lambda: mailed.append(len(storage.renewals)))
+
+    await runtime(mails, storage=storage, host=host).start(mails, id=RUN)
+
+    assert mailed == [1]
+
+
+@pytest.mark.proves("RNG-15")
+async def test_the_age_of_the_lease_of_a_next_link_counts_from_before_it_was_written() -> None:
+    host = VirtualHost()
+    storage, mailed = SlowToStart(host), list[int]()
+
+    @loom.flow
+    async def rolls(ctx: loom.Context, link: int) -> None:
+        if link == 1:
+            storage.host = VirtualHost()  # only the first is slow to start
+            host.advance(11)
+            await ctx.continue_as_new(2)
+        await ctx.run("mail", lambda: mailed.append(len(storage.renewals)))
+
+    await runtime(rolls, storage=storage, host=host).start(rolls, 1, id=RUN)
+
+    assert mailed == [1]
+
+
+@pytest.mark.proves("SUS-07")
+async def test_a_run_whose_claim_was_never_answered_is_claimed_again_by_the_only_process() -> None:
+    clock = VirtualClock()
+    storage = ClaimsAreLost(clock=clock)
+
+    @loom.flow
+    async def naps(ctx: loom.Context) -> str:
+        await ctx.sleep(60)
+        return "awake"
+
+    over = runtime(naps, storage=storage, clock=clock)
+    await over.start(naps, id=RUN, linger_s=0)
+    clock.advance(60_000)
+    storage.are_lost = True
+    with pytest.raises(StoreUnavailable):
+        await over.claims.take(limit=9)
+    storage.are_lost = False
+
+    soon = await over.claims.take(limit=9)
+    clock.advance(15_000)
+    [claim] = await over.claims.take(limit=9)
+
+    assert list(soon) == []
+    assert (await over.claims.drive(claim, linger_s=0)).value == "awake"
+
+
+class ClaimsAreLost(MemoryStorage):
+    """A store whose answer to a claim is lost while it is told so."""
+
+    are_lost = False
+
+    async def claim(self, driver: str, **options: Any) -> Sequence[Claim]:
+        claims = await super().claim(driver, **options)
+        if self.are_lost:
+            raise StoreUnavailable("the answer was lost", store=self.url)
+        return claims
 
 
 @pytest.mark.proves("RNG-15")

@@ -45,7 +45,7 @@ async def _changed(given_changes: list[tuple[str, Any, Any]]) -> None:
     for what, whom, value in given_changes:
         match what:
             case "claim":
-                expected = _due(store, whom, clock.now_ms())[:value]
+                expected = _due(store, clock.now_ms())[:value]
                 claims = await store.claim(whom, lease_ms=LEASE_MS, limit=value)
                 assert [claim.row.execution_id for claim in claims] == expected
             case "advance":
@@ -77,7 +77,6 @@ async def _moved(store: MemoryStorage, head: Appended, what: str, run: Execution
     return head
 
 
-def _due(store: MemoryStorage, driver: str, now: int) -> list[ExecutionId]:
+def _due(store: MemoryStorage, now: int) -> list[ExecutionId]:
     due = [(at, log) for log in store._logs.values() if (at := ready_at(log)) is not None and at <= now]
-    free = [(at, log) for at, log in due if log.driver != driver or log.is_released]
-    return [log.execution_id for _, log in sorted(free, key=lambda each: (each[0], each[1].incarnation))]
+    return [log.execution_id for _, log in sorted(due, key=lambda each: (each[0], each[1].incarnation))]

@@ -111,6 +111,19 @@ class LeaseConformance:
         assert list(await store.renew("mine", [REFUND], lease_ms=LEASE_MS)) == []
         assert (await row_of(store, REFUND)).lease_ms == LEASE_MS
 
+    async def test_of_its_own_lapsed_leases_a_driver_is_given_those_that_it_is_not_driving(
+        self, store: Storage, clock: VirtualClock
+    ) -> None:
+        """A claim whose answer was lost, or an append that was refused by mistake, leaves it what it knows nothing of."""
+        await store.append([replace(first(each), lease=MINE) for each in (REFUND, CLAIM)])
+        early = await store.claim("mine", lease_ms=LEASE_MS, limit=9, driving=[CLAIM])
+        clock.advance(LEASE_MS)
+
+        claims = await store.claim("mine", lease_ms=LEASE_MS, limit=9, driving=[CLAIM])
+
+        assert list(early) == []
+        assert [(claim.row.execution_id, claim.found) for claim in claims] == [(REFUND, "lapsed")]
+
     async def test_each_driver_is_told_once(self, store: Storage) -> None:
         names = [ExecutionId(f"run-{number}") for number in range(6)]
         leases = [LeaseChange(driver, LEASE_MS) for driver in ("c", "a", "b", "a", "c", "a")]
@@ -248,12 +261,12 @@ class ClaimConformance:
         clock.advance(LEASE_MS)
         assert [claim.found for claim in await store.claim("theirs", lease_ms=LEASE_MS, limit=1)] == ["lapsed"]
 
-    async def test_a_driver_does_not_claim_what_it_may_be_driving(self, store: Storage, clock: VirtualClock) -> None:
+    async def test_a_driver_does_not_claim_what_it_is_driving(self, store: Storage, clock: VirtualClock) -> None:
         await store.append([replace(first(name), lease=MINE) for name in (REFUND, CLAIM)])
         await store.release("mine", [CLAIM])
         clock.advance(LEASE_MS)
 
-        claims = await store.claim("mine", lease_ms=LEASE_MS, limit=10)
+        claims = await store.claim("mine", lease_ms=LEASE_MS, limit=10, driving=[REFUND])
 
         assert [(claim.row.execution_id, claim.found) for claim in claims] == [(CLAIM, "released")]
 

@@ -46,7 +46,8 @@ _CLAIMABLE: Final = f"""
         UNION ALL SELECT * FROM (
             SELECT run, leased_until
             FROM holders CROSS JOIN executions INDEXED BY executions_held ON executions.driver = holders.driver
-            WHERE leased_until <= :now AND (released OR executions.driver <> :driver) AND {_WANTED}
+            WHERE leased_until <= :now AND {_WANTED} AND (
+                released OR executions.driver <> :driver OR id NOT IN (SELECT value FROM json_each(:driving)))
             ORDER BY leased_until, flow, run LIMIT :limit)
         UNION ALL SELECT * FROM (
             SELECT run, leased_until FROM executions INDEXED BY executions_held
@@ -112,10 +113,11 @@ class SqliteLeases(ABC):
         flows: Sequence[str] | None = None,
         gone: Sequence[str] = (),
         skip: Sequence[ExecutionId] = (),
+        driving: Sequence[ExecutionId] = (),
     ) -> Sequence[Claim]:
         """Take up what can go on and nobody holds, longest due first; see `LeaseStore.claim`."""
-        lease = LeaseChange(driver, lease_ms)
-        return await self._transact(_claim, lease, self.clock, limit=limit, flows=flows, gone=gone, skip=skip)
+        lease, wanted = LeaseChange(driver, lease_ms), {"flows": flows, "gone": gone, "skip": skip, "driving": driving}
+        return await self._transact(_claim, lease, self.clock, limit=limit, wanted=wanted)
 
     async def renew(self, driver: str, executions: Sequence[ExecutionId], *, lease_ms: int) -> Sequence[ExecutionId]:
         """Hold *executions* for another *lease_ms*; see `LeaseStore.renew`."""
@@ -140,13 +142,10 @@ def _claim(
     clock: Clock,
     *,
     limit: int,
-    flows: Sequence[str] | None,
-    gone: Sequence[str],
-    skip: Sequence[ExecutionId],
+    wanted: Mapping[str, Sequence[str] | None],
 ) -> list[Claim]:
-    now = clock.now_ms()
-    known = {"flows": None if flows is None else _json(list(flows)), "gone": _json(list(gone))}
-    known["skip"] = _json(list(skip)) if skip else None
+    now, gone = clock.now_ms(), wanted["gone"] or ()
+    known = {name: None if given is None else _json(list(given)) for name, given in wanted.items()}
     found = raw.execute(_CLAIMABLE, {"driver": lease.driver, "now": now, "limit": limit, **known}).fetchall()
     runs = [run for run, *_ in found]
     if runs:

@@ -250,7 +250,8 @@ async def _lease(store: Storage, plan: LeasePlan) -> Any:
     match plan.act:
         case "claim":
             limit = plan.number + 1
-            return list(await store.claim(plan.driver, lease_ms=2, limit=limit, flows=plan.flows, gone=plan.gone))
+            wanted: Any = {"flows": plan.flows, "gone": plan.gone, "driving": plan.executions}
+            return list(await store.claim(plan.driver, lease_ms=2, limit=limit, **wanted))
         case "renew":
             return list(await store.renew(plan.driver, plan.executions, lease_ms=2))
         case "leave":
