@@ -1,0 +1,1 @@
+"""Deterministic simulation: the real kernel under a seeded clock, faults by schedule, and invariants that must hold."""
