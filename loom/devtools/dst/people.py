@@ -36,7 +36,13 @@ AGAIN_MAX_S: Final = 60.0
 
 _DONE: Final = (AlreadyAnswered, GateNotOpen, NotInDoubt, ExecutionTerminated, ExecutionAlreadyExists)
 """What somebody is told who does again what is done."""
-_AGAIN: Final = (StoreError, DriveStopped, SequenceConflict, ExecutionNotFound)
+
+
+class NotYet(LoomError):
+    """What somebody does was refused, and is to be done again."""
+
+    code = "not-yet"
+
 
 Deed = Callable[[Desk], Awaitable[object]]
 
@@ -118,9 +124,14 @@ class People:
     async def _answer(self, about: tuple[str, Any, int], desk: Desk) -> None:
         label, schema, start = about
         gate = await _address(desk, start)
-        if gate is not None:
-            answer = self._answer_to(label, schema)
+        if gate is None:
+            return
+        answer = self._answer_to(label, schema)
+        try:
             await desk.runtime.resume(desk.run_id, gate=gate, answer=answer, linger_s=self._linger_s)
+        except GateNotOpen:  # as far as a process knows, that may have lost the run while it stood still
+            if await _address(desk, start) is not None:
+                raise NotYet(f"{gate} is open, and was refused") from None
 
     def _answer_to(self, label: str, schema: Any) -> Any:
         answers = self._stage.world.answers or {}
@@ -171,7 +182,7 @@ async def _said(deed: Awaitable[object]) -> LoomError | None:
         await deed
     except _DONE:
         return None
-    except _AGAIN as error:
+    except (StoreError, DriveStopped, SequenceConflict, ExecutionNotFound, NotYet) as error:
         return error
     return None
 
