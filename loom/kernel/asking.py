@@ -110,6 +110,7 @@ class Asking:
         task = asyncio.current_task()
         own = task is call.branch.task
         if not own:
+            call.task = task
             self._drive.unwinding.hush(task)
         future = self._drive.delivery.stand(call, own)
         try:

@@ -127,6 +127,8 @@ class Call:
     context: contextvars.Context | None = None
     outcome: Event | None = None
     followers: tuple[Call, ...] = ()
+    task: asyncio.Task[Any] | None = None
+    """Who waits for it, where that is another task than the branch's own."""
 
     def __init__(self, branch: Branch, syscall: Syscall, id: str, compared: Any, *, ordinal: int | None = None) -> None:
         self.branch, self.syscall, self.id, self.compared = branch, syscall, id, compared

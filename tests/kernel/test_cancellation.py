@@ -194,7 +194,6 @@ def _offset(flow: loom.Flow[[], Any], where: str) -> int:
     return int(where.rpartition(":")[2]) - inspect.getsourcelines(flow.fn)[1]
 
 
-@pytest.mark.xfail(reason="the cut goes through to what the branch only waits for", strict=True)
 async def test_a_task_that_branches_share_outlives_the_cut_of_one_of_them() -> None:
     @loom.flow
     async def flow(ctx: loom.Context) -> str:
