@@ -40,13 +40,14 @@ def draw_execution(
     now_ms: int,
     every: bool,
     unread: Mapping[str, int] = NO_UNREAD,
+    is_cancelling: bool = False,
 ) -> None:
     """Print *view*, with commands from *hints*.
 
     *every* shows the branches of a large scope that are otherwise counted; *unread* counts the messages of its inbox by
-    topic.
+    topic. *is_cancelling* says that somebody wants it cancelled, and it has not ended.
     """
-    _draw_head(screen, view, now_ms)
+    _draw_head(screen, view, now_ms, is_cancelling=is_cancelling)
     _draw_next(screen, view, hints, now_ms)
     _draw_inbox(screen, view, unread, hints)
     _draw_values(screen, view)
@@ -58,10 +59,9 @@ def draw_execution(
     screen.line(Styled(f"state {view.digest} after event {view.sequence}", "dim"))
 
 
-def _draw_head(screen: Screen, view: ExecutionView, now_ms: int) -> None:
+def _draw_head(screen: Screen, view: ExecutionView, now_ms: int, *, is_cancelling: bool) -> None:
     status = Styled(view.status.replace("_", " "), STATUS_STYLES.get(view.status, ""))
-    is_stopping = view.cancel is not None and view.status not in TERMINAL
-    screen.line(Styled(view.id, "bold"), "  ", status, Styled(", cancelling" if is_stopping else "", "red"))
+    screen.line(Styled(view.id, "bold"), "  ", status, Styled(", cancelling" if is_cancelling else "", "red"))
     by = f" by {view.principal}" if view.principal else ""
     took = f", ran {duration(view.at - view.started_at)}" if view.status in TERMINAL else ""
     drives = f", driven {view.drives} times" if view.drives > 1 else ""
@@ -74,7 +74,7 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int) -> None:
     if view.parent is not None:
         screen.line(Styled(f"child of {view.parent}, started by {view.step}", "dim"))
     if stop := stop_words(view):
-        grace = view.cancel.grace_until_at if view.cancel is not None and is_stopping else None
+        grace = view.cancel.grace_until_at if view.cancel is not None and is_cancelling else None
         screen.line(Styled(joined(stop, f"grace {until_words(grace, now_ms)}" if grace else ""), "dim"))
     if view.sequence < view.last:
         screen.line(Styled(f"as it stood after event {view.sequence} of {view.last}", "cyan"))

@@ -1,4 +1,4 @@
-"""Words for who drives a run. Pure."""
+"""Words for who drives a run, and how it stands by its row of the index. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ def driver_words(name: str) -> str:
         return name
     machine = process.machine.partition(":")[0]
     return f"process {process.pid}" + (f" on {machine}" if machine else "")
+
+
+def is_cancelling(row: ExecutionRow) -> bool:
+    """Whether somebody wants the execution of *row* cancelled, and it has not ended yet."""
+    return row.cancel_asked and not row.index.ended
+
+
+def status_word(row: ExecutionRow) -> str:
+    """Return the status of *row* for people: how it stands, unless it is on its way to its end."""
+    return "cancelling" if is_cancelling(row) else row.index.status.replace("_", " ")
 
 
 def held_words(row: ExecutionRow) -> str:

@@ -109,9 +109,9 @@ class Driving:
         if not self._quiet:
             self._watcher.say(f"{execution_id} started", "bold")
 
-    def tell_state(self, execution_id: str, past: Sequence[Event]) -> ExitCode:
-        """Tell where *execution_id* stands by its log, without driving it."""
-        self._id = execution_id
+    def tell_state(self, execution_id: str, past: Sequence[Event], *, wanted: str = "") -> ExitCode:
+        """Tell where *execution_id* stands by its log, without driving it. Ends well, too, when it stands as *wanted*."""
+        self._id, self._wanted = execution_id, wanted
         state = progress_of(past).state
         return self._tell(End(state, outcome_of(state)))
 

@@ -19,6 +19,7 @@ from loom.kernel.fold import fold
 from loom.values import InvalidPayload
 from loom_cli.asking import ask_person, confirmed
 from loom_cli.cli import Cli
+from loom_cli.drivers import is_cancelling
 from loom_cli.driving import Driving, Verb
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
@@ -89,6 +90,9 @@ class Resuming:
         run_id, past = self._cli.run(load(self._app, text))
         state = fold(past, empty_state(run_id))
         step = next_of(state, given, self._driving.hints(run_id), now_ms=self._cli.now_ms())
+        waits_unasked = step.kind == "choose" or (step.kind == "ask" and given.gate is None)
+        if waits_unasked and state.facts.cancel is None and self._cli.run(_is_to_end(self._app, run_id)):
+            step = Next("go_on")  # no answer is of any use to it
         if step.kind == "choose":
             self._driving.tell_state(run_id, past)
             raise Usage(f"{len(state.gates)} gates of {run_id} are open", hint="name one of them with --gate")
@@ -145,6 +149,13 @@ class Resuming:
 def _path(path: str) -> str:
     """Return the path of a problem as a form names it: the whole answer has none."""
     return "" if path == "value" else path.removeprefix("value.")
+
+
+async def _is_to_end(app: LoomApp, run_id: ExecutionId) -> bool:
+    """Whether a request to cancel the run waits for a driver."""
+    async with app:
+        row = await app.storage.row(run_id)
+        return row is not None and is_cancelling(row)
 
 
 async def load(app: LoomApp, text: str) -> tuple[ExecutionId, Sequence[Event]]:

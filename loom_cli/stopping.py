@@ -35,7 +35,10 @@ def one_or_many(
         Driving(cli, app, quiet=asked.quiet, as_json=asked.as_json, options=options),
         progress_of(past).state,
     )
+    wanted = WANTED.get(verb, "")
+    if state.status == wanted == "cancelled":
+        return driving.tell_state(run_id, past, wanted=wanted)
     if state.is_terminal and state.status != "continued":  # else the last log of its chain is meant
         hint = driving.hints(run_id).going_on(state)
         raise ExecutionTerminated(execution_id=run_id, status=state.status, hint=hint)
-    return driving.go_on(run_id, past, lambda runtime: call(runtime, run_id), wanted=WANTED.get(verb, ""))
+    return driving.go_on(run_id, past, lambda runtime: call(runtime, run_id), wanted=wanted)

@@ -16,7 +16,7 @@ from loom.spi import EventStore, ExecutionId, Head
 PINS: Final[dict[str, dict[str, str]]] = {
     "EVENT_SCHEMA_VERSION": {"1.0.0": "HAe8cXq4eBZ_6MFEwST0Ng"},
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
-    "EVENT_STORE_SPI_VERSION": {"1.0.0": "Ep7ey5GNg2L9BLOEu__D8g"},
+    "EVENT_STORE_SPI_VERSION": {"1.0.0": "xfwW49mbqXF621kfnvar_Q"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "KzjAaoDq7vVieO81p3QHGw"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},

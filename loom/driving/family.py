@@ -29,7 +29,7 @@ from loom.driving.standing import Standing
 from loom.kernel.codec import decode_events
 from loom.kernel.drive import Drive
 from loom.kernel.errors import DriveInterrupted, SequenceConflict
-from loom.spi.event_store import ExecutionQuery, ExecutionRow, RequestTaken
+from loom.spi.event_store import ExecutionQuery, ExecutionRow, RequestTaken, cancel_key
 from loom.spi.surroundings import Surroundings
 
 FAMILY: Final[contextvars.ContextVar[Family]] = contextvars.ContextVar("loom_family")
@@ -317,7 +317,7 @@ class Family:
         first = await self._storage.head(child)
         if started.payload.parent["policy"] == "abandon" or first is None:
             return
-        key, at = f"cancel:{row.index.link}", self._around.clock.now_ms()
+        key, at = cancel_key(row.index.link), self._around.clock.now_ms()
         body = values.dumps({"cause": "parent", "reason": reason})
         insert = self._storage.insert
         await insert(child, first.incarnation, kind="cancel", key=key, at=at, body=body, while_open=True)

@@ -23,7 +23,7 @@ from loom.driving.errors import ExecutionNotFound, ExecutionNotPaused
 from loom.driving.messages import GoOn
 from loom.kernel.cancelling import GRACE_MS
 from loom.kernel.errors import SequenceConflict
-from loom.spi.event_store import LaneClosed
+from loom.spi.event_store import LaneClosed, cancel_key
 
 GRACE_S: Final = GRACE_MS / 1000
 _GRACE_MAX_S: Final = 1e10
@@ -40,7 +40,7 @@ def cancel_ask(reason: str | None, principal: str | None, grace_s: float) -> Ask
     by = label("principal", principal) if principal else None
     grace_ms = round(min(grace_s, _GRACE_MAX_S) * 1000)
     body = {"cause": "request", "reason": reason, "grace_ms": grace_ms, "principal": by}
-    return Ask("cancel", "cancel", body, "the cancellation")
+    return Ask("cancel", cancel_key(1), body, "the cancellation")
 
 
 def due_at(deadline: timedelta | None, now_ms: int) -> int | None:
@@ -89,14 +89,25 @@ class Stopping:
         self._driver, self._load = driver, load
 
     async def cancel(self, id: str, ask: Ask, go_on: GoOn | None) -> Outcome[Any]:
-        """Ask for the run to be cancelled, durably, and *go_on* with it unless somebody drives it.
+        """Ask for the run to be cancelled, durably, and *go_on* with it unless somebody drives it; one that is cancelled stays so.
 
         Raises:
             ExecutionNotFound, ExecutionTerminated: nothing was written.
         """
         run_id = await self._driver.tip(execution_id(id))
-        await self._ask(run_id, ask)
-        return await self._driven(run_id, go_on)
+        try:
+            await self._ask(run_id, ask)
+            outcome = await self._driven(run_id, go_on)
+        except ExecutionTerminated as ended:
+            if ended.status != "cancelled":
+                raise
+            outcome = await self._driver.accepted(run_id)
+        return await self._cancelled(run_id) or outcome
+
+    async def _cancelled(self, run_id: ExecutionId) -> Outcome[Any] | None:
+        row = await self._driver.around.storage.row(run_id)
+        is_cancelled = row is not None and row.index.status == "cancelled"
+        return self._driver.outcome((await self._load(run_id))[0], None) if is_cancelled else None
 
     async def pause(self, id: str, reason: str | None, principal: str | None) -> Outcome[Any]:
         """Keep the run from going on: at once where it is parked, else once its driver has stopped.
@@ -137,12 +148,13 @@ class Stopping:
             ExecutionNotFound, ExecutionTerminated: nothing was written.
         """
         run_id, fact = await self._driver.tip(execution_id(id)), f.ExecutionCancelled("force", reason)
-        while True:
+        while (outcome := await self._cancelled(run_id)) is None:
             state = _open((await self._load(run_id))[0])
             await self._driver.family.dismiss(state, reason)
             ended = await self._append(run_id, "EXECUTION_CANCELLED", fact, principal)
             if ended is not None:
                 return self._driver.outcome(ended, None)
+        return outcome
 
     async def _append(self, run_id: ExecutionId, type_: str, fact: Any, principal: str | None) -> ExecutionState | None:
         """Append one fact to the run as it is now; None when it has moved on meanwhile."""
@@ -160,8 +172,6 @@ class Stopping:
     async def _ask(self, run_id: ExecutionId, ask: Ask) -> None:
         store = self._driver.around.storage
         row = await store.row(run_id)
-        if row is not None and ask.kind == "cancel":
-            ask = ask._replace(key=f"cancel:{row.index.link}")  # once for each log of a chain
         taken = None if row is None else await self._driver.insert(run_id, row.incarnation, ask)
         if taken is None:
             raise ExecutionNotFound(execution_id=run_id, store=store.url)

@@ -176,7 +176,8 @@ class Head(NamedTuple):
 class ExecutionRow:
     """One line of a listing. *driver* holds the execution (empty: nobody) for another *lease_ms* by the store's clock.
 
-    Zero: the lease has lapsed, or was *released* before the run was parked.
+    Zero: the lease has lapsed, or was *released* before the run was parked. *cancel_asked* says that its lane has taken the
+    request whose key is its `cancel_key`, whatever came of that.
     """
 
     execution_id: ExecutionId
@@ -186,6 +187,12 @@ class ExecutionRow:
     driver: str = ""
     lease_ms: int = 0
     released: bool = False
+    cancel_asked: bool = False
+
+
+def cancel_key(link: int) -> str:
+    """Return the key of the request to cancel link number *link* of a chain: each is asked once."""
+    return "cancel" if link == 1 else f"{link}:cancel"
 
 
 class EventStore(Protocol):

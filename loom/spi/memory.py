@@ -103,7 +103,7 @@ class MemoryStorage(MemorySchedules, MemoryLines):
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""
         now, last = self._kept.clock.now_ms(), self._kept.tip_link
-        rows = [log.row(now) for log in self._logs.values() if _matches(log, query)]
+        rows = [self._kept.row(log, now) for log in self._logs.values() if _matches(log, query)]
         if query.tips:
             rows = [row for row in rows if row.index.link == last(row.index.chain)]
         return sorted(rows, key=_age, reverse=True)[: query.limit]
@@ -111,7 +111,7 @@ class MemoryStorage(MemorySchedules, MemoryLines):
     async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:
         """Return the index row of one execution, None when there is no such execution."""
         log = self._logs.get(execution_id)
-        return log.row(self._kept.clock.now_ms()) if log else None
+        return self._kept.row(log, self._kept.clock.now_ms()) if log else None
 
     async def now_ms(self) -> int:
         """Return the time by the store's clock, ms since the epoch."""

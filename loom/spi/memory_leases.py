@@ -32,7 +32,7 @@ def claim(
         if found and (flows is None or log.index.flow in flows) and log.execution_id not in skip:
             taken_from = log.driver
             log.change_lease(lease, now)
-            claims.append(Claim(log.row(now), found, log.called, taken_from))
+            claims.append(Claim(logs.row(log, now), found, log.called, taken_from))
     for log in seen:
         logs.due.note(log)
     return claims

@@ -26,6 +26,7 @@ from loom.spi.event_store import (
     Request,
     RequestTaken,
     Send,
+    cancel_key,
 )
 from loom.spi.memory_due import DueTimes
 
@@ -57,11 +58,6 @@ class Log:
     def pending(self) -> list[Request]:
         return [request for request in self.requests if request.number not in self.consumed]
 
-    def row(self, now: int) -> ExecutionRow:
-        lease_ms = max(0, self.leased_until - now)
-        held = (self.driver, lease_ms, self.is_released)
-        return ExecutionRow(self.execution_id, self.incarnation, len(self.events), self.index, *held)
-
     def change_lease(self, lease: LeaseChange, now: int) -> None:
         self.driver, self.is_released = lease.driver, False
         self.leased_until = now + lease.ms if lease.driver else 0
@@ -87,6 +83,13 @@ class Logs:
         if index.link >= self.tip_link(index.chain):
             self._tips[index.chain] = log
         return log
+
+    def row(self, log: Log, now: int) -> ExecutionRow:
+        """Return the row of *log* as it is at *now*."""
+        lane, key = self.by_id.get(ExecutionId(log.index.chain)), cancel_key(log.index.link)
+        asked = lane is not None and any(request.key == key for request in lane.requests)
+        held = (log.driver, max(0, log.leased_until - now), log.is_released, asked)
+        return ExecutionRow(log.execution_id, log.incarnation, len(log.events), log.index, *held)
 
     def tip_link(self, chain: str) -> int:
         """Return the number of the last link of a chain, 0 when it has none."""

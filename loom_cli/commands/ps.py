@@ -16,7 +16,7 @@ from loom.spi.admission_store import Admission, AdmissionStore
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom_cli.cli import Cli
 from loom_cli.completion import complete_ids
-from loom_cli.drivers import held_words
+from loom_cli.drivers import held_words, is_cancelling, status_word
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
@@ -138,6 +138,7 @@ def row_json(row: ExecutionRow, line: Admission | None = None) -> dict[str, Any]
         "id": row.execution_id,
         "flow": index.flow,
         "status": index.status,
+        "cancelling": is_cancelling(row),
         "parent": index.parent or None,
         "started_at": index.started_at,
         "updated_at": index.updated_at,
@@ -167,7 +168,7 @@ def _cells(row: ExecutionRow, line: Admission | None, now_ms: int) -> Sequence[s
     return (
         row.execution_id,
         index.flow,
-        Styled(index.status.replace("_", " "), STATUS_STYLES.get(index.status, "")),
+        Styled(status_word(row), STATUS_STYLES.get("cancelled" if is_cancelling(row) else index.status, "")),
         Styled(distance(index.started_at, now_ms), "dim"),
         waits,
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from loom.core.state import TERMINAL
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import fold_at
 from loom.lenses.inbox import UnreadMessage
@@ -16,6 +17,7 @@ from loom.spi.event_store import ExecutionRow, Storage
 from loom_cli.calls import call_json, call_meant
 from loom_cli.cli import Cli
 from loom_cli.drawing import draw_call, draw_execution
+from loom_cli.drivers import is_cancelling
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
@@ -53,27 +55,34 @@ def show(
     Example: loom show refund-41 map/0/fetch
     """
     cli = Cli.of(ctx)
-    events, pending, children = cli.run(_whole(cli.reader(store), execution_id))
+    events, row, pending, children = cli.run(_whole(cli.reader(store), execution_id))
     if at is not None and at >= len(events):
         raise Usage(f"there is no event {at}", hint=f"--at {len(events) - 1} is the last one")
     view = execution_view(fold_at(events, at), events, children=children)
     unread = (
         dict(Counter(message.topic for message in pending)) if at is None else None
     )  # what was unread then is not kept
+    is_asked = at is None and row is not None and is_cancelling(row)  # by a request that no driver has journaled yet
+    cancelling = view.status not in TERMINAL and (view.cancel is not None or is_asked)
     meant = call_meant(view, call) if call is not None else None
     if meant is not None and as_json:
         cli.screen.json(call_json(view, meant))
     elif meant is not None:
         draw_call(cli.screen, view, meant)
     elif as_json:
-        cli.screen.json({**execution_json(view), "unread": unread})
+        cli.screen.json({**execution_json(view), "cancelling": cancelling, "unread": unread})
     else:
         hints = Hints(view.id, store=store)
-        draw_execution(cli.screen, view, hints, now_ms=cli.now_ms(), every=every, unread=unread or {})
+        draw_execution(
+            cli.screen, view, hints, now_ms=cli.now_ms(), every=every, unread=unread or {}, is_cancelling=cancelling
+        )
     return ExitCode.DONE
 
 
-async def _whole(storage: Storage, text: str) -> tuple[list[Event], list[UnreadMessage], Sequence[ExecutionRow]]:
-    """Return the log of an execution, its unread messages, and its children."""
+async def _whole(
+    storage: Storage, text: str
+) -> tuple[list[Event], ExecutionRow | None, list[UnreadMessage], Sequence[ExecutionRow]]:
+    """Return the log of an execution, its row of the index, its unread messages, and its children."""
     events = await whole_log(storage, text)
-    return events, await unread_of(storage, events[0].execution_id), await children_of(storage, events)
+    run_id = events[0].execution_id
+    return events, await storage.row(run_id), await unread_of(storage, run_id), await children_of(storage, events)

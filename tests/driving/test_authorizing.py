@@ -52,6 +52,9 @@ VERBS: dict[Action, Verb] = {
     "answer": lambda over, who: over.resume(RUN, answer=1, principal=who),
     "resolve": lambda over, who: over.resolve(RUN, None, "done", principal=who),
     "retry": lambda over, who: over.retry(RUN, principal=who),
+    "cancel": lambda over, who: over.cancel(RUN, principal=who),
+    "pause": lambda over, who: over.pause(RUN, principal=who),
+    "unpause": lambda over, who: over.unpause(RUN, principal=who),
     "hold": lambda over, who: over.hold(RUN, "news", principal=who),
     "release": lambda over, who: over.release(RUN, "news", principal=who),
     "attach": lambda over, who: over.attach(RUN, "pick", 0.8, principal=who),
@@ -91,6 +94,17 @@ async def test_each_verb_asks_first_and_a_refusal_is_all_that_happens(action: Ac
     head = await over.storage.head(ExecutionId(RUN))
     assert head is not None
     assert await over.storage.pending(head.execution_id, head.incarnation) == []
+
+
+async def test_ending_a_run_by_the_record_alone_asks_as_well() -> None:
+    over = runtime(story, authorizer=Only("ada"))
+    await over.start(story, id=RUN)
+
+    with pytest.raises(Denied):
+        await over.cancel(RUN, principal="eve", force=True)
+
+    assert (await over.load_state(RUN)).status == "suspended"
+    assert (await over.cancel(RUN, principal="ada", force=True)).status == "cancelled"
 
 
 async def test_who_may_does_it_as_without_an_authorizer() -> None:

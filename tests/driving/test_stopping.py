@@ -54,6 +54,22 @@ async def test_to_cancel_twice_is_accepted_and_recorded_once() -> None:
     assert [asked.reason for asked in await payloads(over, "EXECUTION_CANCEL_REQUESTED")] == ["first"]
 
 
+@pytest.mark.parametrize("force", [False, True])
+async def test_to_cancel_what_is_cancelled_says_that_it_is_and_changes_nothing(force: bool) -> None:
+    @loom.flow
+    async def flow(ctx: loom.Context) -> None:
+        await ctx.suspend("approve")
+
+    over = runtime(flow)
+    await cancelled(flow, over=over, reason="first")
+    before = await kinds(over)
+
+    again = await over.cancel(RUN, reason="second", force=force)
+
+    assert (again.status, again.reason) == ("cancelled", "first")
+    assert await kinds(over) == before
+
+
 @pytest.mark.parametrize("grace_s", [-1, float("nan")])
 async def test_a_grace_that_is_no_time_is_refused(grace_s: float) -> None:
     @loom.flow

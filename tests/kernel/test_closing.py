@@ -57,7 +57,7 @@ class CancelledAtTheEnd(MemoryStorage):
         assert item.incarnation is not None
         body = b'{"cause": "request", "reason": "too late?", "grace_ms": 1000}'
         run, life = item.execution_id, item.incarnation
-        await self.insert(run, life, kind="cancel", key="cancel:1", at=0, body=body, while_open=True)
+        await self.insert(run, life, kind="cancel", key="cancel", at=0, body=body, while_open=True)
 
 
 @pytest.mark.proves("RNG-11")

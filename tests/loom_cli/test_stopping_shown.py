@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from loom.core.ids import ExecutionId
+from loom.plugins.sqlite.storage import SqliteStorage
+from loom.spi.event_store import cancel_key
 from tests.loom_cli.projects import Ended, loom
 
 
@@ -14,6 +19,22 @@ def waiting(desk: Path, flow: str = "tidying", *arguments: str) -> Ended:
     done = loom("run", flow, "--id", "x1", *arguments, folder=desk)
     assert done.status == 3, done.err
     return done
+
+
+def ask_for_cancellation(desk: Path, name: str) -> None:
+    """Put a request to cancel into the lane, as a process does that drives nothing."""
+
+    async def insert() -> None:
+        storage = SqliteStorage(desk / ".loom" / "loom.db")
+        try:
+            row = await storage.row(ExecutionId(name))
+            assert row is not None
+            body, key = b'{"cause":"request"}', cancel_key(1)
+            await storage.insert(row.execution_id, row.incarnation, kind="cancel", key=key, at=1, body=body)
+        finally:
+            await storage.close()
+
+    asyncio.run(insert())
 
 
 def test_an_error_of_the_clean_up_is_told(desk: Path) -> None:
@@ -45,6 +66,36 @@ def test_show_says_that_a_run_is_being_cancelled_and_until_when(desk: Path) -> N
     assert shown.out.startswith("x1  suspended, cancelling\n")
     assert re.search(r"^cancelled by ada: stop, grace until .* \(in 1h\)$", shown.out, re.MULTILINE)
     assert "sign  waits" in shown.out
+    [row] = json.loads(loom("ps", "--json", folder=desk).out)
+    assert (row["status"], row["cancelling"]) == ("suspended", True)
+    assert json.loads(loom("show", "x1", "--json", folder=desk).out)["cancelling"] is True
+    assert re.search(r"^x1 +guarded +cancelling ", loom("ps", folder=desk).out, re.MULTILINE)
+
+
+@pytest.mark.proves("RNG-11")
+def test_a_request_to_cancel_that_waits_in_the_lane_is_told_and_resume_goes_on_with_it(desk: Path) -> None:
+    waiting(desk)
+    ask_for_cancellation(desk, "x1")
+
+    listed, shown = loom("ps", folder=desk), loom("show", "x1", "--json", folder=desk)
+    resumed = loom("resume", "x1", folder=desk)
+
+    assert re.search(r"^x1 +tidying +cancelling ", listed.out, re.MULTILINE)
+    assert [json.loads(shown.out)[name] for name in ("status", "cancelling", "cancel")] == ["suspended", True, None]
+    assert resumed.status == 1
+    assert "x1 cancelled in " in resumed.err
+    assert json.loads(loom("show", "x1", "--json", folder=desk).out)["cancelling"] is False
+
+
+@pytest.mark.proves("RNG-11")
+def test_an_answer_to_a_run_whose_cancellation_waits_in_the_lane_comes_too_late(desk: Path) -> None:
+    waiting(desk)
+    ask_for_cancellation(desk, "x1")
+
+    answered = loom("resume", "x1", "--answer", "true", folder=desk)
+
+    assert answered.status == 1, answered.err
+    assert "x1 cancelled in " in answered.err
 
 
 def test_show_ps_and_logs_tell_what_is_cancelled_or_paused(desk: Path) -> None:

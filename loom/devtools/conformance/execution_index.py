@@ -21,6 +21,7 @@ from loom.spi.event_store import (
     ExecutionRow,
     IndexRow,
     Storage,
+    cancel_key,
 )
 
 
@@ -44,6 +45,23 @@ class ExecutionIndexConformance:
 
         assert await store.row(REFUND) == ExecutionRow(REFUND, begun.incarnation, 2, index)
         assert list(await store.find(ExecutionQuery())) == [ExecutionRow(REFUND, begun.incarnation, 2, index)]
+
+    async def test_a_row_says_whether_its_link_was_asked_to_end(self, store: Storage) -> None:
+        begun = await appended(store, first(REFUND))
+        await appended(store, first(CLAIM))
+
+        asked = [(await row_of(store, REFUND)).cancel_asked]
+        await store.insert(REFUND, begun.incarnation, kind="message", key="2:cancel", at=1, body=b"{}")
+        asked.append((await row_of(store, REFUND)).cancel_asked)
+        await store.insert(REFUND, begun.incarnation, kind="cancel", key=cancel_key(1), at=1, body=b"{}")
+        asked.append((await row_of(store, REFUND)).cancel_asked)
+        await appended(store, after(begun, REFUND, b"asked", consumes=[2]))
+
+        assert asked == [False, False, True]
+        assert [(row.execution_id, row.cancel_asked) for row in await store.find(ExecutionQuery())] == [
+            (REFUND, True),
+            (CLAIM, False),
+        ]
 
     async def test_rows_change_in_a_batch_of_many_logs(self, store: Storage) -> None:
         refund, claim = await appended(store, first(REFUND)), await appended(store, first(CLAIM))

@@ -29,7 +29,11 @@ _PENDING: Final = """
 """
 _ROWS: Final = """
     SELECT id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes,
-           coalesce(chain, id), link, coalesce(parent, ''), ended, coalesce(driver, ''), leased_until, released
+           coalesce(chain, id), link, coalesce(parent, ''), ended, coalesce(driver, ''), leased_until, released,
+           EXISTS (SELECT 1 FROM requests INDEXED BY requests_once
+                   WHERE requests.run = CASE WHEN executions.chain IS NULL THEN executions.run
+                                        ELSE (SELECT run FROM executions AS begun WHERE begun.id = executions.chain) END
+                   AND key <> '' AND key = CASE link WHEN 1 THEN 'cancel' ELSE link || ':cancel' END)
     FROM executions
 """
 _ROW: Final = _ROWS + "WHERE id = ?"
@@ -151,7 +155,7 @@ def _one_of(column: str, values: Sequence[str]) -> tuple[str, Sequence[object]]:
 def _execution_row(found: tuple[Any, ...], now: int) -> ExecutionRow:
     """Return a row of the index as it is at *now*."""
     execution_id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes, *rest = found
-    chain, link, parent, ended, driver, leased_until, released = rest
+    chain, link, parent, ended, driver, leased_until, released, asked = rest
     index = IndexRow(
         flow=flow,
         status=status,
@@ -166,4 +170,4 @@ def _execution_row(found: tuple[Any, ...], now: int) -> ExecutionRow:
         ended=bool(ended),
     )
     lease_ms = max(0, leased_until - now)
-    return ExecutionRow(execution_id, Incarnation(run), length, index, driver, lease_ms, bool(released))
+    return ExecutionRow(execution_id, Incarnation(run), length, index, driver, lease_ms, bool(released), bool(asked))
