@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from loom.core.errors import NoSyscallInSight, SuspensionSwallowed
-from loom.core.letting_go import let_go
 from loom.kernel.calls import Branch, BranchCut, DriveEnding
 from loom.kernel.scopes import is_join, is_signal
+from loom.spi.letting_go import let_go
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from loom.core.letting_go import let_go
+from loom.spi.letting_go import let_go
 
 
 async def test_what_a_task_waits_for_goes_on_for_who_else_waits_for_it() -> None:
