@@ -12,6 +12,7 @@ from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode
 from loom_cli.interrupting import Interruption, end_children
 from loom_cli.readable import readable
+from loom_cli.safe_text import safe
 from loom_cli.screen import STATUS_STYLES, Styled
 from loom_cli.watching import prints_beside_the_result
 from loom_cli.wording import crowded_words
@@ -29,6 +30,7 @@ _DID: Final = {
     "refused": ("cannot be driven here, and is left as it was: {}", "diverged"),
     "ticked": ("was started by its schedule", "running"),
     "failing": ("{}; it is tried again", "failed"),
+    "unknown": ("runs of {} wait, and this app has no such flow: they are left to a worker that has it", "diverged"),
 }
 
 
@@ -63,7 +65,7 @@ def report_words(report: Report) -> tuple[str, str]:
     if report.did == "crowded":
         return crowded_words(report.flow, PILE), "suspended"
     words, status = _DID[report.did]
-    return words.format(report.error), status
+    return words.format(report.error or safe(report.flow)), status
 
 
 def _plain(value: Any) -> Any:
@@ -115,7 +117,7 @@ class Working:
             self._cli.screen.json(report_json(report, self._cli.now_ms()), indent=None)
             self._cli.screen.flush()
         words, status = report_words(report)
-        is_trouble = report.did in ("refused", "failing", "crowded")
+        is_trouble = report.did in ("refused", "failing", "crowded", "unknown")
         if words and (is_trouble or not self._quiet):
             about = [report.execution_id, " "] if report.execution_id else []
             self._cli.screen.note(*about, Styled(words, STATUS_STYLES.get(status, "")))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from loom.core.errors import UnknownFlow
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId
 from loom.core.outcome import Outcome
@@ -21,6 +22,8 @@ from loom.spi.event_store import Claim, ExecutionQuery
 
 LOST_EVERY_S: Final = 1.0
 """How often it is looked for drivers whose process is gone; a lapsed lease needs no looking for."""
+LOOKED_AT_MAX: Final = 200
+"""So many runs are looked at for flows that nobody here has."""
 
 
 class Claims:
@@ -138,6 +141,21 @@ class Claims:
         now_ms = self._driver.around.clock.now_ms()
         query = ExecutionQuery(flows=[flow], due_before=now_ms + 1, ended=False, limit=most)
         return len(await self._driver.around.storage.find(query))
+
+    async def unknown(self) -> Sequence[str]:
+        """Return flows that this app does not have, and whose runs could go on by now: of the newest runs that are due."""
+        now_ms = self._driver.around.clock.now_ms()
+        rows = await self._driver.around.storage.find(
+            ExecutionQuery(due_before=now_ms + 1, ended=False, limit=LOOKED_AT_MAX)
+        )
+        return [flow for flow in sorted({row.index.flow for row in rows}) if not self._knows(flow)]
+
+    def _knows(self, flow: str) -> bool:
+        try:
+            self._flow_of(flow)
+        except UnknownFlow:
+            return False
+        return True
 
     def wake(self) -> bool:
         """There may be something to claim; return whether somebody looks."""

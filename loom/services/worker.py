@@ -56,6 +56,8 @@ class Work(Protocol):
 
     async def due(self, flow: str, most: int) -> int: ...
 
+    async def unknown(self) -> Sequence[str]: ...
+
     def waking(self) -> AbstractContextManager[asyncio.Event]: ...
 
 
@@ -65,14 +67,17 @@ class Ticking(Protocol):
     async def tick(self) -> Ticked: ...
 
 
-Did: TypeAlias = Literal["took", "ended", "parked", "lost", "refused", "left", "failing", "ticked", "crowded"]
+Did: TypeAlias = Literal[
+    "took", "ended", "parked", "lost", "refused", "left", "failing", "ticked", "crowded", "unknown"
+]
 
 
 class Report(NamedTuple):
     """Something that a worker did, with the run it is about, if one: *outcome* of a drive, *error* where there was one.
 
     `took` it up, it `ended` or was `parked`, was `lost` to another driver, `refused` since it cannot be driven here, or `left` in
-    the middle, to be resumed; the store or a schedule is `failing`; a schedule has `ticked`; runs of a flow pile up, which is `crowded`.
+    the middle, to be resumed; the store or a schedule is `failing`; a schedule has `ticked`; runs of a flow pile up, which is `crowded`; or
+    runs wait whose flow is `unknown` here, told once.
     """
 
     did: Did
@@ -133,6 +138,7 @@ class Worker:
         self._ended_lately = self._ahead = 0
         self._turn = 0
         self._clock_at_s = self._sweep_at_s = 0.0
+        self._strange: set[str] = set()
         self._piling = Piling(work.due, options.flows)
         self._wake = asyncio.Event()
 
@@ -208,6 +214,7 @@ class Worker:
         if now_s >= self._clock_at_s:
             self._clock_at_s = now_s + CLOCK_EVERY_S
             await self._work.agree_on_time()
+            await self._tell_of_unknown()
         if now_s >= self._sweep_at_s:
             self._sweep_at_s = now_s + SWEEP_EVERY_S
             await self._work.sweep()
@@ -220,6 +227,12 @@ class Worker:
                 self._told(Report("failing", error=error))
             for started in ticked.started:
                 self._told(Report("ticked", started))
+
+    async def _tell_of_unknown(self) -> None:
+        for flow in await self._work.unknown():
+            if flow not in self._strange:
+                self._strange.add(flow)
+                self._told(Report("unknown", flow=flow))
 
     async def _claimed(self) -> list[Claim]:
         """Claim for the free places, and for those that will be free in a moment, if drives are that short.

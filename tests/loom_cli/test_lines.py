@@ -150,3 +150,9 @@ def test_a_worker_says_in_words_that_runs_pile_up() -> None:
     assert words.startswith("more than 2,000 runs of ship are due and wait for a driver")
     assert "say with loom.Starts how many there may be" in words
     assert (report_json(report, NOW)["did"], report_json(report, NOW)["flow"]) == ("crowded", "ship")
+
+
+def test_a_worker_says_in_words_whose_runs_it_leaves() -> None:
+    words, _ = report_words(Report("unknown", flow="refund"))
+
+    assert words == "runs of refund wait, and this app has no such flow: they are left to a worker that has it"
