@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from loom.core.state import ExecutionState
     from loom.core.step import Step, StepContext, step, tool
     from loom.core.tally import Selected
+    from loom.driving.migrating import Carried
     from loom.driving.runtime import WorkflowRuntime
     from loom.kernel.context import Context
     from loom.plugins.sqlite import sqlite_storage
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BranchWasCut",
     "Cancelled",
+    "Carried",
     "CatchUp",
     "Child",
     "ChildFailed",
@@ -106,6 +108,7 @@ __all__ = [
 _HOMES = {
     "Cancelled": "loom.core.failures",
     "BranchWasCut": "loom.core.failures",
+    "Carried": "loom.driving.migrating",
     "CatchUp": "loom.core.schedule",
     "Child": "loom.coordination.children",
     "ChildFailed": "loom.core.failures",

@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         ),
         Row("outcome", "loom_cli.commands.outcome", "Attach what came of a decision of a run, learned later"),
         Row("retry", "loom_cli.commands.retry", "Try a failed run again from its failure"),
+        Row("migrate", "loom_cli.commands.migrate", "Move a run to the code as it is, and leave it where it stands"),
         Row("cancel", "loom_cli.commands.cancel", "End a run, after its clean-up"),
         Row("pause", "loom_cli.commands.pause", "Keep a run from going on, until it is unpaused"),
         Row("unpause", "loom_cli.commands.unpause", "Let a paused run go on"),

@@ -7,6 +7,7 @@ from typing import Final
 
 from loom.core.state import TERMINAL
 from loom.core.views import AwaitedMessage, OpenGate
+from loom.fingerprint import same, short
 from loom.lenses.execution import CallView, ExecutionView
 from loom_cli.call_tree import draw_tree
 from loom_cli.failure_lines import Cause, failure_lines, record_lines
@@ -41,13 +42,16 @@ def draw_execution(
     every: bool,
     unread: Mapping[str, int] = NO_UNREAD,
     is_cancelling: bool = False,
+    present: str | None = None,
 ) -> None:
     """Print *view*, with commands from *hints*.
 
     *every* shows the branches of a large scope that are otherwise counted; *unread* counts the messages of its inbox by
-    topic. *is_cancelling* says that somebody wants it cancelled, and it has not ended.
+    topic. *is_cancelling* says that somebody wants it cancelled, and it has not ended; *present* is the fingerprint of the code
+    as it is ("" for none), where it was asked for.
     """
     _draw_head(screen, view, now_ms, is_cancelling=is_cancelling)
+    screen.line(Styled(code_words(view.fingerprint, present), "dim"))
     _draw_next(screen, view, hints, now_ms)
     _draw_inbox(screen, view, unread, hints)
     _draw_values(screen, view)
@@ -78,6 +82,16 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int, *, is_cancellin
         screen.line(Styled(joined(stop, f"grace {until_words(grace, now_ms)}" if grace else ""), "dim"))
     if view.sequence < view.last:
         screen.line(Styled(f"as it stood after event {view.sequence} of {view.last}", "cyan"))
+
+
+def code_words(pinned: str, present: str | None) -> str:
+    """Return which code a run is pinned to, and whether the code as it is, if it is known, differs."""
+    code = f"code {short(pinned)}"
+    if present is None:
+        return code
+    if not present:
+        return f"{code}; the app has no such flow"
+    return f"{code}, as it is" if same(pinned, present) else f"{code}; it has changed since, to {short(present)}"
 
 
 def stop_words(view: ExecutionView) -> str:

@@ -122,8 +122,11 @@ def _differing(differences: Sequence[Mapping[str, Any]]) -> str:
     return f", which asks otherwise: {', '.join(ids[:_IDS_MAX])}{more}" if ids else ""
 
 
-def _unpatched(payload: Any) -> str:
-    return f", without {', '.join(payload.unpatched)}" if payload.unpatched else ""
+def _migrated(payload: Any) -> str:
+    where = "other code" if payload.before != payload.after else "the same code"
+    told = f"to {where}" if payload.flow is None else f"moved to {where}, {payload.flow} version {payload.version}"
+    without = f", without {', '.join(payload.unpatched)}" if payload.unpatched else ""
+    return joined(told + _differing(payload.differences) + without, payload.reason or "")
 
 
 _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
@@ -133,7 +136,7 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "EXECUTION_RESUMED": lambda payload: "after it was cut off" if payload.cut_off else "",
     "EXECUTION_CONTINUED": lambda payload: f"goes on as {payload.next}",
     "EXECUTION_RETRIED": lambda payload: f"generation {payload.generation}",
-    "EXECUTION_MIGRATED": lambda payload: "to other code" + _differing(payload.differences) + _unpatched(payload),
+    "EXECUTION_MIGRATED": _migrated,
     "PATCH_APPLIED": lambda payload: payload.name,
     "STEP_ATTEMPTED": lambda payload: f"attempt {payload.attempt}",
     "STEP_ATTEMPT_FAILED": lambda payload: f"attempt {payload.attempt}",

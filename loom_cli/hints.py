@@ -11,7 +11,7 @@ from loom.core.views import OpenGate, open_gates
 from loom_cli.schemas import example
 
 _DRIVING: Final = (
-    *("run", "worker", "resume", "resolve", "retry", "cancel", "pause", "unpause"),
+    *("run", "worker", "resume", "resolve", "retry", "cancel", "pause", "unpause", "migrate"),
     *("send", "inbox hold", "inbox release", "outcome add"),
 )
 

@@ -10,6 +10,7 @@ import loom
 GOLDEN = [
     "BranchWasCut",
     "Cancelled",
+    "Carried",
     "CatchUp",
     "Child",
     "ChildFailed",

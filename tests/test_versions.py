@@ -14,10 +14,10 @@ from loom.kernel.fold import EVENTS
 from loom.spi import EventStore, ExecutionId, Head
 
 PINS: Final[dict[str, dict[str, str]]] = {
-    "EVENT_SCHEMA_VERSION": {"1.0.0": "HAe8cXq4eBZ_6MFEwST0Ng"},
+    "EVENT_SCHEMA_VERSION": {"1.0.0": "qvXzsGUEhem7K2oDgvQR1g"},
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "xfwW49mbqXF621kfnvar_Q"},
-    "AUTHORIZER_SPI_VERSION": {"1.0.0": "KzjAaoDq7vVieO81p3QHGw"},
+    "AUTHORIZER_SPI_VERSION": {"1.0.0": "hZr0zUQJpVr97xFBrnrayw"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},

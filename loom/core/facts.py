@@ -153,13 +153,19 @@ class ExecutionRetried(NamedTuple):
 class ExecutionMigrated(NamedTuple):
     """The run went on under other code; *differences* are arguments that differ from the recorded ones.
 
-    *unpatched* are the patches whose way the run does not take: it had passed them when it was asked for them first.
+    *unpatched* are the patches whose way the run does not take: it had passed them when it was asked for them first. Where
+    somebody moved it on purpose, *flow* and *version* are what it is a run of from here on, *reason* says why, and *given* is
+    what its body is given instead of its input: `input`, or `defaulted`; None: what it was given before.
     """
 
     before: str
     after: str
     differences: list[JsonObject]
     unpatched: list[str] | None = None
+    flow: str | None = None
+    version: str | None = None
+    given: JsonObject | None = None
+    reason: str | None = None
 
 
 class PatchApplied(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loom.core.errors import LoomError
+from loom.driving.verdicts import Verdict
+from loom.kernel.errors import side_words
 
 
 class ExecutionNotFound(LoomError):
@@ -51,6 +53,48 @@ class CodeChanged(LoomError):
         super().__init__(
             f"{execution_id} began with {pinned} of {flow}, the code is {present}, and the app refuses that"
         )
+
+
+class CodeNotPresent(LoomError):
+    """A run was to be moved to code with another fingerprint than the code has; nothing was written."""
+
+    code = "code-not-present"
+
+    def __init__(self, *, execution_id: str, asked: str, present: str) -> None:
+        self.execution_id, self.asked, self.present = execution_id, asked, present
+        self.hint = f"Move it to the code as it is (--to {present}, or --to current), or deploy the code that is meant."
+        super().__init__(f"{execution_id} cannot be moved to {asked}: the code is {present}")
+
+
+class ExecutionDriven(LoomError):
+    """Somebody drives the run, so its code cannot be exchanged under it; nothing was written."""
+
+    code = "execution-driven"
+    hint = "Pause it, or wait until it waits for something; then try again."
+
+    def __init__(self, *, execution_id: str, driver: str) -> None:
+        self.execution_id, self.driver = execution_id, driver
+        super().__init__(f"{execution_id} is being driven by {driver}")
+
+
+class MigrationRefused(LoomError):
+    """What the run has recorded does not fit the code that it was to be moved to; nothing was written.
+
+    *recorded* and *asked* are both sides where they differ, as JSON objects, *where* is the place in the author's code.
+    """
+
+    code = "migration-refused"
+    hint = "Have the code ask for what is recorded (`ctx.patched` keeps the old way), or give an input under which it does."
+
+    def __init__(self, *, execution_id: str, why: str, verdict: Verdict | None = None) -> None:
+        self.execution_id, self.why = execution_id, why
+        self.recorded, self.asked, self.where = (
+            (verdict.recorded, verdict.asked, verdict.where) if verdict else (None, None, "")
+        )
+        told = [f"what {execution_id} has recorded does not fit the code"]
+        if self.recorded is not None or self.asked is not None:
+            told += [f"recorded {side_words(self.recorded)}", f"asked {side_words(self.asked)}"]
+        super().__init__("\n".join([*told, why]))
 
 
 class ExecutionNotFailed(LoomError):

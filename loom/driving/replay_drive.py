@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from loom import values
@@ -71,10 +71,12 @@ class ReplayDrive(Drive):
 
     def __init__(self, journal: Journal, setting: Setting, *, end: Event | None, flow: Flow[Any, Any]) -> None:
         super().__init__(journal, setting)
-        self.recorded = Watched(journal.state, code_changed=not setting.same_code)
+        self.recorded = Watched(journal.state, code_changed=not setting.same_code, is_lenient=setting.is_lenient)
         self.asking.recorded, self.delivery.queue = self.recorded, self.recorded.outcomes
         self._end, self._flow = end, flow
         self.stood_at = ""
+        self.declined: Sequence[str] = ()
+        """The patches that the run had passed when it was asked for them first."""
         self.ended: tuple[str, Any] | None = None
         self.difference: JsonObject | None = None
         """How the run ended, and how it would end now, where these are not the same."""
@@ -102,6 +104,7 @@ class ReplayDrive(Drive):
             Reached: always.
         """
         await self._give_time()
+        self.declined = self.patches.declined or ()
         if self._end is not None and self.is_open_for_comparison(self._end):
             self.difference = self._compared(self._end)
         raise Reached(execution_id=self.state.execution_id)

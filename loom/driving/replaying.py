@@ -56,13 +56,15 @@ class Replayed(NamedTuple):
     """What came of one replay.
 
     *events* are those of the log, decoded as far as they can be read; *asked* is what the body asked, in the order of the log;
-    *end* is the type and the fact that its end is, None where it has not ended.
+    *end* is the type and the fact that its end is, None where it has not ended; *declined* are the patches that it had passed
+    when it was asked for them first.
     """
 
     verdict: Verdict
     events: Sequence[Event] = ()
     asked: Sequence[Asked] = ()
     end: tuple[str, Any] | None = None
+    declined: Sequence[str] = ()
 
 
 async def stored_log(reader: LogReader, run_id: ExecutionId) -> list[EventRecord]:
@@ -74,9 +76,19 @@ async def stored_log(reader: LogReader, run_id: ExecutionId) -> list[EventRecord
 
 
 class Replayer:
-    """Replays logs against *flows* and *tools*, the code at hand. It knows no store, and holds nothing of a log."""
+    """Replays logs against *flows* and *tools*, the code at hand. It knows no store, and holds nothing of a log.
 
-    def __init__(self, flows: Mapping[str, Flow[Any, Any]], tools: Mapping[str, Step[Any, Any]] | None = None) -> None:
+    One that *is_lenient* notes arguments that differ under the same code, too.
+    """
+
+    def __init__(
+        self,
+        flows: Mapping[str, Flow[Any, Any]],
+        tools: Mapping[str, Step[Any, Any]] | None = None,
+        *,
+        is_lenient: bool = False,
+    ) -> None:
+        self._is_lenient = is_lenient
         self._flows, self._tools = dict(flows), dict(tools or {})
         self._around = Surroundings(
             storage=cast("Storage", _Nothing()), effects=cast("Any", _Nothing()), clock=VirtualClock(0)
@@ -125,7 +137,7 @@ class Replayer:
             verdict = _reached(about, drive, is_same=is_same)
         else:
             verdict = _stopped(about, drive, stopped, events)
-        return Replayed(verdict, events, drive.asked, drive.ended)
+        return Replayed(verdict, events, drive.asked, drive.ended, drive.declined)
 
     async def _until_it_stops(self, drive: ReplayDrive, flow: Flow[Any, Any]) -> LoomError:
         run_id, driver = drive.state.execution_id, self._driver
@@ -147,6 +159,7 @@ class Replayer:
             resources={},
             fingerprint=present,
             same_code=is_same,
+            is_lenient=self._is_lenient,
             encode_result=values.codec_for(returns, "result").encode,
             encode_input=partial(encoded_input, flow, takes),
             successor=_no_successor,

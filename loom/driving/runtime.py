@@ -37,6 +37,7 @@ from loom.driving.family import FamilyVerbs
 from loom.driving.going import Going
 from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
+from loom.driving.migrating import Migrating, MigratingVerbs
 from loom.driving.reading import read_log
 from loom.driving.refusing import refuse_changed
 from loom.driving.retrying import retried
@@ -92,7 +93,7 @@ class RuntimeOptions(TypedDict, total=False):
     guard: BodyGuard | None
 
 
-class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
+class WorkflowRuntime(StoppingVerbs, MigratingVerbs, FamilyVerbs):
     """Drives executions of *flows* on *storage*. Making one opens nothing."""
 
     def __init__(
@@ -113,6 +114,7 @@ class WorkflowRuntime(StoppingVerbs, FamilyVerbs):
         self._authorization = Authorization(self._driver, self._notes)
         self._messages = Messages(self._driver, self._notes, self._loaded)
         self._stopping = Stopping(self._driver, self._loaded)
+        self._migrating = Migrating(self._driver, self.flow, self.flows, self.tools)
         self._going = Going(self._driver, self.flow)
         has_lines = any(flow.starts is not None and flow.starts.is_counted for flow in self.flows.values())
         self.claims = Claims(self._driver, self.flow, has_lines=has_lines)

@@ -38,6 +38,7 @@ __maturity__ = "beta"
 
 RULES: Final = "1"
 _UNREADABLE: Final = "unreadable:"
+_SHORT: Final = 10
 
 _MISSING: Final = object()
 _LIBRARY: Final = PurePath(linecache.__file__).parent
@@ -86,6 +87,11 @@ def fingerprint(function: Callable[..., Any], *, types: Iterable[Any] = ()) -> s
 def readable(text: str) -> bool:
     """Return whether *text* is a fingerprint of code that could be read."""
     return not text.startswith(_UNREADABLE)
+
+
+def short(text: str) -> str:
+    """Return as much of a fingerprint as tells it from others at a glance."""
+    return text[:_SHORT] if readable(text) else text
 
 
 def same(recorded: str, present: str) -> bool:

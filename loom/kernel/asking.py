@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
+from loom.core.errors import LoomError
 from loom.core.origins import remember_start, start_of
 from loom.core.tally import told_end
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
@@ -169,15 +170,19 @@ class Asking:
             likely="The branches that had ended, or failed, when this was recorded did not do so this time.",
         )
 
-    def unasked(self) -> ReplayDivergence | None:
-        """Return the divergence that a record is which nobody asked for; it names the error that the body ended with."""
-        divergence = self.recorded.unasked() if self.recorded is not None else None
+    def unasked(self) -> LoomError | None:
+        """Return the divergence that a record is which nobody asked for; it names the error that the body ended with.
+
+        Where the body could not begin, since its input cannot be revived, that is the error.
+        """
         body = self._drive.body
-        if divergence is not None and body is not None and body.done() and not body.cancelled():
-            error = body.exception()
-            if error is not None:
-                return divergence.because(f"The flow raised {type_name(type(error))} first: {error}", where_of(error))
-        return divergence
+        error = body.exception() if body is not None and body.done() and not body.cancelled() else None
+        if isinstance(error, RecordUnreadable):
+            return error
+        divergence = self.recorded.unasked() if self.recorded is not None else None
+        if divergence is None or error is None:
+            return divergence
+        return divergence.because(f"The flow raised {type_name(type(error))} first: {error}", where_of(error))
 
     def _revived(self, call: Call, event: Event) -> Any:
         try:

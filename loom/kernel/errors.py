@@ -13,6 +13,7 @@
     |  `- Fenced
     |- ExecutionNotFound, ExecutionAlreadyExists,                  driving/errors.py
     |  Denied, DecisionNotFound, ExecutionNotPaused, CodeChanged,
+    |  CodeNotPresent, ExecutionDriven, MigrationRefused,
     |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
     |  ApprovalMismatch, NotInDoubt
     |- ReplayRefuses                                               driving/replaying.py
@@ -100,7 +101,7 @@ class ReplayDivergence(DriveStopped):
         self.recorded, self.asked, self.likely = recorded, asked, likely
         where = f"place {ordinal}" + (f" of {scope.rstrip('/')}" if scope else "")
         super().__init__(
-            f"{execution_id} diverged at {where}: recorded {_side(recorded)}, asked {_side(asked)}. {likely}"
+            f"{execution_id} diverged at {where}: recorded {side_words(recorded)}, asked {side_words(asked)}. {likely}"
         )
 
     def because(self, likely: str, where: str) -> ReplayDivergence:
@@ -116,7 +117,8 @@ class ReplayDivergence(DriveStopped):
         return {name: getattr(self, name) for name in ("scope", "ordinal", "recorded", "asked", "likely")}
 
 
-def _side(side: Mapping[str, Any] | None) -> str:
+def side_words(side: Mapping[str, Any] | None) -> str:
+    """Return one side of a divergence in words."""
     if side is None:
         return "nothing"
     at = f" at {side['where']}" if side.get("where") else ""

@@ -81,8 +81,11 @@ def _execution_started(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _execution_suspended(s: ExecutionState, e: Event) -> ExecutionState:
-    doubtful = any(start.type == "STEP_STARTED" for start in s.gates.values())
-    return _facts(s, e, "in_doubt" if doubtful else "suspended", wake_at=e.payload.wake_at, why=e.payload.why)
+    return _facts(s, e, _parked(s), wake_at=e.payload.wake_at, why=e.payload.why)
+
+
+def _parked(s: ExecutionState) -> str:
+    return "in_doubt" if any(start.type == "STEP_STARTED" for start in s.gates.values()) else "suspended"
 
 
 def _execution_resumed(s: ExecutionState, e: Event) -> ExecutionState:
@@ -171,12 +174,18 @@ def _execution_retried(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _execution_migrated(s: ExecutionState, e: Event) -> ExecutionState:
-    noted = {d["sequence"]: d["asked"]["digest"] for d in e.payload.differences}
-    changes = {
-        "noted": {**s.facts.noted, **noted},
-        "patches": {**dict.fromkeys(e.payload.unpatched or (), False), **s.facts.patches},
-    }
-    return _facts(s, e, s.status, fingerprint=e.payload.after, **changes)
+    p: f.ExecutionMigrated = e.payload
+    noted = {d["sequence"]: d["asked"]["digest"] for d in p.differences}
+    patches = {**dict.fromkeys(p.unpatched or (), False), **s.facts.patches}
+    changes: Any = {"fingerprint": p.after, "noted": {**s.facts.noted, **noted}, "patches": patches}
+    if p.flow is None:
+        return _facts(s, e, s.status, **changes)
+    changes |= {"flow": p.flow, "version": p.version, "difference": None}
+    if p.given is not None:
+        changes |= {"input": p.given.get("input"), "defaulted": p.given.get("defaulted")}
+    if s.status == "diverged":  # what it could not go on with is over
+        return _facts(s, e, _parked(s), wake_at=e.at, **changes)
+    return _facts(s, e, s.status, **changes)
 
 
 def _patch_applied(s: ExecutionState, e: Event) -> ExecutionState:

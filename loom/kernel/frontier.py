@@ -13,7 +13,6 @@ from loom.core.envelope import NO_METADATA
 from loom.core.errors import LoomError
 from loom.kernel.calls import Call
 from loom.kernel.replay import Recorded
-from loom.values import RecordUnreadable
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -23,10 +22,6 @@ async def reach(drive: Drive) -> None:
     """Compare, let the verb make its request, and go on, unless nothing can; called when the body stands there."""
     assert drive.asking.recorded is not None
     unasked = drive.asking.unasked()
-    ended = drive.body is not None and drive.body.done() and not drive.body.cancelled()
-    if ended and drive.body is not None and isinstance(error := drive.body.exception(), RecordUnreadable):
-        drive.stop(error)
-        return
     if unasked is not None:
         if not drive.may_still_come():
             drive.stop(unasked)

@@ -6,7 +6,7 @@ A log written by a newer Loom can be looked at: what this code does not know mov
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
@@ -118,6 +118,8 @@ def _as_json(value: Any) -> Any:
             return sorted(value)
         case tuple():
             return [_as_json(each) for each in value]
+        case Mapping():
+            return {str(key): _as_json(each) for key, each in value.items()}
         case _:
             return value
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from loom.core.state import TERMINAL
+from loom.fingerprint import same
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import fold_at
 from loom.lenses.inbox import UnreadMessage
@@ -22,7 +23,7 @@ from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.hints import Hints
-from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
+from loom_cli.options import AppOption, ExecutionArgument, JsonOption, StoreOption
 from loom_cli.reading import Event, children_of, unread_of, whole_log
 
 app = command_app()
@@ -43,10 +44,14 @@ def show(
     every: Annotated[
         bool, typer.Option("--all", help="Show every branch of a large scope, and every one of many like steps.")
     ] = False,
+    code: Annotated[bool, typer.Option("--code", help="Compare its code with that of the app as it is.")] = False,
+    app_: AppOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
     """Say where an execution stands and what it waits for.
+
+    The app is imported only for --code: is the code that the run is pinned to that of the app as it is?
 
     Example: loom show refund-42
 
@@ -59,6 +64,7 @@ def show(
     if at is not None and at >= len(events):
         raise Usage(f"there is no event {at}", hint=f"--at {len(events) - 1} is the last one")
     view = execution_view(fold_at(events, at), events, children=children)
+    present = _present(cli, app_, store, view.flow) if code else None
     unread = (
         dict(Counter(message.topic for message in pending)) if at is None else None
     )  # what was unread then is not kept
@@ -70,13 +76,31 @@ def show(
     elif meant is not None:
         draw_call(cli.screen, view, meant)
     elif as_json:
-        cli.screen.json({**execution_json(view), "cancelling": cancelling, "unread": unread})
+        about = {"cancelling": cancelling, "unread": unread, "present": present_json(view.fingerprint, present)}
+        cli.screen.json({**execution_json(view), **about})
     else:
-        hints = Hints(view.id, store=store)
         draw_execution(
-            cli.screen, view, hints, now_ms=cli.now_ms(), every=every, unread=unread or {}, is_cancelling=cancelling
+            cli.screen,
+            view,
+            Hints(view.id, store=store),
+            now_ms=cli.now_ms(),
+            every=every,
+            unread=unread or {},
+            is_cancelling=cancelling,
+            present=present,
         )
     return ExitCode.DONE
+
+
+def _present(cli: Cli, app: str | None, store: str | None, flow: str) -> str:
+    """Return the fingerprint of the code of *flow* as the app has it, "" if it has none."""
+    runtime = cli.app(app, store=store).runtime
+    return runtime.fingerprint(flow) if flow in runtime.flows else ""
+
+
+def present_json(pinned: str, present: str | None) -> dict[str, Any] | None:
+    """Return what is known of the code as it is, None where it was not asked for."""
+    return None if present is None else {"fingerprint": present or None, "same": same(pinned, present)}
 
 
 async def _whole(

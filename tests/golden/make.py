@@ -62,6 +62,13 @@ class Life:
         """Resume, under the code of another *flow* if it is named."""
         return await self._verb(flow, lambda runtime: runtime.resume(self.run, linger_s=0, **options))
 
+    async def resume_as(self, flow: str, migrate: str, **options: Any) -> Outcome[Any]:
+        """Move the run to the code of *flow*, with the input that the function *migrate* makes of the old one."""
+        return await self._verb(
+            flow,
+            lambda runtime: runtime.resume_as(self.run, migrate=getattr(self._more, migrate), linger_s=0, **options),
+        )
+
     async def resolve(self, step: str, verdict: Any, **options: Any) -> Outcome[Any]:
         return await self._verb(None, lambda runtime: runtime.resolve(self.run, step, verdict, linger_s=0, **options))
 
@@ -131,9 +138,12 @@ class Life:
 
     @property
     def _flow(self) -> Flow[Any, Any]:
-        more = import_module("tests.golden.flows_in_flight")  # late: it stands on the flows as they were loaded
-        flow: Flow[Any, Any] = getattr(self.flows, self.flow, None) or getattr(more, self.flow)
+        flow: Flow[Any, Any] = getattr(self.flows, self.flow, None) or getattr(self._more, self.flow)
         return flow
+
+    @property
+    def _more(self) -> ModuleType:
+        return import_module("tests.golden.flows_in_flight")  # late: it stands on the flows as they were loaded
 
     def _runtime(self) -> WorkflowRuntime:
         flow, convert = self._flow, self.flows.convert
@@ -260,6 +270,12 @@ async def patched(life: Life) -> None:
     await life.resume("patched", answer="on")
 
 
+async def resumed_as(life: Life) -> None:
+    await life.start("resumed_as_before", import_module("tests.golden.flows_in_flight").Euros(7))
+    await life.resume_as("resumed_as", "in_cents", principal="ada", reason="cents now")
+    await life.resume(answer="on")
+
+
 async def letters(life: Life) -> None:
     await life.start("letters")
     await life.denied("orders", "eve may do nothing", principal="eve")
@@ -293,7 +309,7 @@ STORIES: Final[dict[str, Callable[[Life], Awaitable[None]]]] = {
     story.__name__: story
     for story in (
         *(hello, loops, crossing, failures, branches, races, blocks, gates, waiting),
-        *(doubts, records, retried, fails, mistaken, moved, strayed, patched),
+        *(doubts, records, retried, fails, mistaken, moved, strayed, patched, resumed_as),
         *(letters, rolls, taken_over),
     )
 }

@@ -113,6 +113,12 @@ ROWS: list[tuple[str, Sequence[tuple[str, Any]], tuple[str, Any], dict[str, Any]
     ),
     ("failed", [STARTED, GATE], ("EXECUTION_FAILED", f.ExecutionFailed(FAILURE)), {"status": "failed", "gates": []}),
     ("migrated", [STARTED], ("EXECUTION_MIGRATED", f.ExecutionMigrated("a", "b", [])), {}),
+    (
+        "moved on purpose",
+        [STARTED, GATE, ("EXECUTION_DIVERGED", f.ExecutionDiverged({"x": 1}))],
+        ("EXECUTION_MIGRATED", f.ExecutionMigrated("a", "b", [], flow="f", version="2", given={"input": 1})),
+        {"status": "suspended"},
+    ),
     ("patched", [STARTED], ("PATCH_APPLIED", f.PatchApplied("newer")), {}),
     ("diverged", [STARTED], ("EXECUTION_DIVERGED", f.ExecutionDiverged({"x": 1})), {"status": "diverged"}),
     ("taken over", [STARTED, STEP], ("EXECUTION_TAKEN_OVER", f.ExecutionTakenOver(2, "there", "lapsed")), {}),

@@ -15,6 +15,7 @@ import pytest
 import loom_cli
 from loom.coordination.live_query import Change
 from loom.core.errors import LoomError
+from loom.core.facts import ExecutionMigrated
 from loom.core.flow import flow
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.outcome import outcome_of
@@ -25,6 +26,7 @@ from loom.devtools.codegen import generate, scan
 from loom.devtools.conformance.running import KITS, names_of
 from loom.devtools.projects import new_project
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
+from loom.driving.migrating import Migration
 from loom.driving.retrying import retried
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import event_json, fold_at
@@ -37,6 +39,7 @@ from loom_cli.commands.ps import row_json
 from loom_cli.files import template_files
 from loom_cli.hints import Hints
 from loom_cli.live import state_line
+from loom_cli.migrations import migration_rows
 from loom_cli.outcomes import outcome_json
 from loom_cli.schedule_views import schedule_json
 from loom_cli.selecting import VERBS, Where, chosen
@@ -73,6 +76,13 @@ async def sleepy(ctx: Any) -> None:
     """A flow for a schedule."""
 
 
+MIGRATION: Final = Migration(
+    execution_id=ExecutionId("r1"),
+    fact=ExecutionMigrated("1:a", "1:b", [], flow="shop", version="2"),
+    status="suspended",
+    flow_before="shop",
+    version_before="1",
+)
 NIGHTLY: Final = schedule("nightly", "0 3 * * *", sleepy)
 
 CORES: Final[dict[str, Core]] = {
@@ -125,6 +135,12 @@ CORES: Final[dict[str, Core]] = {
         lambda: chosen([ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], Where(), VERBS["pause"], now_ms=0),
         lambda found: [each.refused for each in found] == [None],
         "pause --where flow=refund --where status=suspended --dry-run",
+    ),
+    "migrate": Core(
+        migration_rows,
+        lambda: list(migration_rows(MIGRATION)),
+        lambda rows: [words for _, words in rows] == ["shop version 2, before shop version 1", "1:b, before 1:a"],
+        "migrate r1 --dry-run",
     ),
     "cancel": Core(
         chosen,
