@@ -95,5 +95,10 @@ def _value(line: str, key: str) -> tuple[str, int]:
 
 def before_the_end(log: Sequence[EventRecord]) -> list[EventRecord]:
     """Return *log* without its terminal event, if it has one."""
-    terminal = log[-1].type in {"EXECUTION_COMPLETED", "EXECUTION_FAILED", "EXECUTION_CONTINUED"}
+    terminal = log[-1].type in {
+        "EXECUTION_COMPLETED",
+        "EXECUTION_FAILED",
+        "EXECUTION_CANCELLED",
+        "EXECUTION_CONTINUED",
+    }
     return list(log[:-1] if terminal else log)

@@ -96,6 +96,15 @@ class Life:
     async def release(self, topic: str, **options: Any) -> Outcome[Any]:
         return await self._verb(None, lambda runtime: runtime.release(self.run, topic, linger_s=0, **options))
 
+    async def cancel(self, **options: Any) -> Outcome[Any]:
+        return await self._verb(None, lambda runtime: runtime.cancel(self.run, linger_s=0, **options))
+
+    async def pause(self, **options: Any) -> None:
+        await self._verb(None, lambda runtime: runtime.pause(self.run, **options))
+
+    async def unpause(self, **options: Any) -> Outcome[Any]:
+        return await self._verb(None, lambda runtime: runtime.unpause(self.run, linger_s=0, **options))
+
     async def attach(self, decision: str, value: Any, **options: Any) -> None:
         await self._verb(None, lambda runtime: runtime.attach(self.run, decision, value, **options))
 
@@ -305,12 +314,34 @@ async def taken_over(life: Life) -> None:
     await life.wake()
 
 
+async def stopped(life: Life) -> None:
+    await life.start("stopped")
+    await life.pause(reason="the bank is closed", principal="ada")
+    await life.unpause(principal="bob")
+    await life.cancel(reason="ordered twice", principal="ada")
+    await life.resume(answer="A. Lovelace")
+
+
+async def too_long(life: Life) -> None:
+    await life.start("too_long")
+    await life.cancel(grace_s=60.0)
+    await life.wake()
+
+
+async def outbid(life: Life) -> None:
+    await life.start("outbid")
+    await life.wake()
+    await life.resume(gate="sign", answer="A. Lovelace")
+    await life.resume(answer="over")
+
+
 STORIES: Final[dict[str, Callable[[Life], Awaitable[None]]]] = {
     story.__name__: story
     for story in (
         *(hello, loops, crossing, failures, branches, races, blocks, gates, waiting),
         *(doubts, records, retried, fails, mistaken, moved, strayed, patched, resumed_as),
         *(letters, rolls, taken_over),
+        *(stopped, too_long, outbid),
     )
 }
 """What happened to each run. A story whose log is in the tree is not edited; a new log is a new story."""

@@ -403,6 +403,17 @@ async def _receive(ctx: loom.Context, at: str, topic: str, timeout_ms: int | Non
         WORLD.get().saw(at, "received", message)
 
 
+async def _arms(ctx: loom.Context, at: str, topic: str, ms: int | None) -> None:
+    """Race a person, a message, and the clock if *ms* is given."""
+    arms: dict[str, Any] = {
+        "gate": loom.gate("ask", expects=int, show={"at": at}),
+        "news": loom.topic(f"own {at}" if topic == "own" else topic, expects=int),
+    }
+    if ms is not None:
+        arms["nap"] = loom.timer(timedelta(milliseconds=ms))
+    WORLD.get().saw(at, "armed", tuple(await ctx.select(**arms)))
+
+
 async def _sleep(ctx: loom.Context, at: str, ms: int) -> None:
     await ctx.sleep(ms / 1000)
     WORLD.get().saw(at, "slept", ms)
@@ -450,6 +461,7 @@ OPERATIONS: Final[dict[str, Callable[..., Coroutine[Any, Any, None]]]] = {
     "draw": _draw,
     "gate": _gate,
     "receive": _receive,
+    "arms": _arms,
     "sleep": _sleep,
     "log": _log,
 }

@@ -73,6 +73,7 @@ wild = st.one_of(
     operation("gate", st.integers(0, 60)),
     operation("receive", st.sampled_from(["a", "b"]), None),
     operation("receive", st.sampled_from(["own", "a", "b"]), st.integers(0, 60)),
+    operation("arms", st.sampled_from(["own", "a", "b"]), st.one_of(st.none(), st.integers(0, 60))),
     operation("first", numbers, numbers),
 )
 
