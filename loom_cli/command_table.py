@@ -1,5 +1,6 @@
 """Which commands there are. A line here is all that `loom --help` needs of a command; its module is imported when it runs.
 
+A name of two words is a command of its own.
 To add one: write `loom_cli/commands/NAME.py` with `app = command_app()` and a function under `@app.command()` whose
 docstring begins with the summary of its row, and a full stop, and has a line `Example: loom NAME ...` that runs; then add the row.
 """
@@ -22,6 +23,8 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("new", "loom_cli.commands.new", "Make a project: a flow that waits for a person, and its tests"),
         Row("gen", "loom_cli.commands.gen", "Write loom_gen.py from what the folders declare"),
         Row("check", "loom_cli.commands.check", "Find what a flow must not do, without running it"),
+        Row("check replay", "loom_cli.commands.check_replay", "Replay stored runs by the code as it is"),
+        Row("deploy check", "loom_cli.commands.deploy_check", "Say what would become of stored runs under this code"),
     ),
     "Drive": (
         Row("run", "loom_cli.commands.run", "Start a flow and drive it until it ends or waits"),
@@ -53,6 +56,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
             "loom_cli.commands.conformance",
             "Hold an adapter to its interface",
         ),
+        Row("replay", "loom_cli.commands.replay", "Replay a run by its log, and prove that nothing differs"),
         Row("doctor", "loom_cli.commands.doctor", "Say what this installation, its store and its app are"),
     ),
 }

@@ -23,6 +23,13 @@ class LazyGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(ROWS)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that *args* begin with, and what follows its name, which may be of two words."""
+        name = " ".join(args[:2])
+        if name in ROWS and len(args) > 1:
+            return name, self.get_command(ctx, name), args[2:]
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import the command.
 
@@ -36,7 +43,7 @@ class LazyGroup(TyperGroup):
             return command
         if ctx.resilient_parsing or cmd_name.startswith("-"):
             return None
-        near = difflib.get_close_matches(cmd_name, ROWS)
+        near = [name for name in ROWS if name.startswith(f"{cmd_name} ")] or difflib.get_close_matches(cmd_name, ROWS)
         raise Usage(f"there is no command {cmd_name!r}", hint=f"loom {near[0]}" if near else "loom --help")
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:

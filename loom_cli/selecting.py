@@ -93,10 +93,11 @@ def query_of(where: Where, verb: Verb, *, after: ExecutionRow | None = None) -> 
 
 def chosen(rows: Iterable[ExecutionRow], where: Where, verb: Verb, *, now_ms: int) -> list[Chosen]:
     """Return those of *rows* that fit, in their order, each with what the verb says to it."""
-    return [Chosen(row, verb.refusal(row, now_ms)) for row in rows if _fits(row, where)]
+    return [Chosen(row, verb.refusal(row, now_ms)) for row in rows if fits(row, where)]
 
 
-def _fits(row: ExecutionRow, where: Where) -> bool:
+def fits(row: ExecutionRow, where: Where) -> bool:
+    """Whether a run is as *where* says, as far as the index was not asked for that."""
     if where.after is not None and row.index.started_at < where.after:
         return False
     known = _attributes(row) if where.attributes else {}

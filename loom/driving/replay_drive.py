@@ -94,7 +94,7 @@ class ReplayDrive(Drive):
     def stop(self, error: LoomError) -> None:
         """End the drive; where the body stands is known only now."""
         if self.ending is None and not isinstance(error, Reached):
-            self.stood_at = self._stands_at()
+            self.stood_at = self.stands_at()
         super().stop(error)
 
     async def reached(self) -> None:
@@ -143,7 +143,7 @@ class ReplayDrive(Drive):
         elif end.type == "EXECUTION_CANCELLED":
             return None  # it was cut off where it stood
         else:
-            now = {"kind": "nothing", "args": None, "where": self._stands_at()}
+            now = {"kind": "nothing", "args": None, "where": self.stands_at()}
         alike = now["kind"] == end.type and values.canonical(now["args"]) == values.canonical(recorded["args"])
         return None if alike else {"recorded": recorded, "now": now}
 
@@ -165,7 +165,7 @@ class ReplayDrive(Drive):
 
     # -- where it stands -----------------------------------------------------------------------------------------
 
-    def _stands_at(self) -> str:
+    def stands_at(self) -> str:
         """Return where the body stands, as `file:line`: where it asks what is not recorded, if it does."""
         places = [call.branch.where() for call in self.asking.held[:1]]
         places += [location_of(task) for task in self.delivery.branches]

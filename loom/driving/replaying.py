@@ -7,6 +7,7 @@ that has ended, the end that its body comes to is compared as well.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -28,6 +29,7 @@ from loom.driving.reading import refuse_newer
 from loom.driving.replay_drive import Asked, Reached, ReplayDrive
 from loom.driving.starting import Starting
 from loom.driving.verdicts import Verdict
+from loom.driving.well_typed import mistyped
 from loom.fingerprint import same
 from loom.kernel.codec import decode_events
 from loom.kernel.context import Context
@@ -41,6 +43,8 @@ from loom.spi.surroundings import Surroundings
 
 Event = EventEnvelope[Any]
 
+TIME_MAX_S: Final = 60.0
+"""A replay that takes longer is given up: its flow does something else than asking."""
 ENDS: Final = frozenset({"EXECUTION_COMPLETED", "EXECUTION_FAILED", "EXECUTION_CANCELLED", "EXECUTION_CONTINUED"})
 
 
@@ -104,14 +108,25 @@ class Replayer:
         try:
             events = _whole(id, records, length)
             refuse_newer(events)
-            end = _end_of(events)
-            whole = fold(events, empty_state(id))
-            state = whole if end is None else fold(events[: end.sequence], empty_state(id))
+            return await self._of_whole(id, events)
         except LogCorrupt as error:
             verdict = Verdict(id=id, kind="damaged", length=len(records), sequence=error.sequence, why=error.why)
             return Replayed(verdict, events)
         except LogNewerThanCode as error:
-            return Replayed(_stated(_newer(events, error), events), events)
+            return Replayed(_newer(events, error), events)
+        except Exception as error:  # noqa: BLE001  # bytes from anywhere may come to anything
+            why = f"it cannot be replayed: {type(error).__name__}: {error}"
+            return Replayed(Verdict(id=id, kind="damaged", length=len(records), why=why), events)
+
+    async def _of_whole(self, id: ExecutionId, events: Sequence[Event]) -> Replayed:
+        """Replay a log that can be read.
+
+        Raises:
+            LogCorrupt: its events do not fit each other.
+        """
+        end = _end_of(events)
+        whole = fold(events, empty_state(id))
+        state = whole if end is None else fold(events[: end.sequence], empty_state(id))
         about = Verdict(id=id, kind="same", flow=whole.facts.flow, status=whole.status, length=whole.length)
         flow = self._flows.get(whole.facts.flow)
         if flow is None:
@@ -144,9 +159,12 @@ class Replayer:
         driver.drives[run_id] = drive
         context = Context(drive, self._tools, FlowLog(run_id, flow.id, lambda: True))
         try:
-            await drive.run(partial(driver.body, flow, context, drive.state.facts))
+            async with asyncio.timeout(TIME_MAX_S):
+                await drive.run(partial(driver.body, flow, context, drive.state.facts))
         except LoomError as error:
             return error
+        except TimeoutError:
+            return ReplayTookTooLong(execution_id=run_id, where=drive.stood_at or drive.stands_at())
         finally:
             del driver.drives[run_id]
             driver.family.forget()
@@ -187,9 +205,14 @@ def _whole(run_id: ExecutionId, records: Sequence[EventRecord], length: int | No
     for place, record in enumerate(records):
         if record.sequence != place:
             raise LogCorrupt(execution_id=run_id, sequence=place, why=f"it is missing: event {record.sequence} follows")
+        if type(record.type) is not str or type(record.at) is not int:
+            raise LogCorrupt(execution_id=run_id, sequence=place, why="its type is no name, or its time no number")
     if length is not None and len(records) != length:
         raise LogCorrupt(execution_id=run_id, sequence=len(records), why=f"the log is to have {length} events")
     events = decode_events(run_id, records)
+    for event in events:
+        if (wrong := mistyped(event)) is not None:
+            raise LogCorrupt(execution_id=run_id, sequence=event.sequence, why=wrong)
     if not events or events[0].type != "EXECUTION_STARTED":
         raise LogCorrupt(execution_id=run_id, sequence=0, why="the log does not begin with EXECUTION_STARTED")
     return events
@@ -217,12 +240,9 @@ def _end_of(events: Sequence[Event]) -> Event | None:
 def _newer(events: Sequence[Event], error: LogNewerThanCode) -> Verdict:
     first = next((e for e in events if isinstance(e.payload, dict)), events[0])
     why = f"the log holds {error.what}, which this version of Loom does not know"
-    about = Verdict(id=error.execution_id, kind="newer", length=len(events), sequence=first.sequence, why=why)
-    return _changed(about, hint=error.hint)
-
-
-def _stated(verdict: Verdict, events: Sequence[Event]) -> Verdict:
-    return _changed(verdict, flow=str(getattr(events[0].payload, "flow", "")))
+    flow = str(getattr(events[0].payload, "flow", ""))
+    about = Verdict(id=error.execution_id, kind="newer", flow=flow, length=len(events))
+    return _changed(about, sequence=first.sequence, why=why, hint=error.hint)
 
 
 # -- what came of it ------------------------------------------------------------------------------------------------------
@@ -293,6 +313,17 @@ class ReplayRefuses(LoomError):
     def __init__(self, *, what: str) -> None:
         self.what = what
         super().__init__(f"a replay has no {what}: it writes nothing and causes nothing")
+
+
+class ReplayTookTooLong(LoomError):
+    """The body neither came to the end of its log nor stood still."""
+
+    code = "replay-too-long"
+    hint = "Look for a loop, or for waiting that is no syscall, in the flow."
+
+    def __init__(self, *, execution_id: str, where: str) -> None:
+        self.execution_id, self.where = execution_id, where
+        super().__init__(f"the replay of {execution_id} took longer than {TIME_MAX_S:g} s")
 
 
 class _Nothing:

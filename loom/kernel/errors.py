@@ -16,7 +16,7 @@
     |  CodeNotPresent, ExecutionDriven, MigrationRefused,
     |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
     |  ApprovalMismatch, NotInDoubt
-    |- ReplayRefuses                                               driving/replaying.py
+    |- ReplayRefuses, ReplayTookTooLong                            driving/replaying.py
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, CannotContinue, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted; Offered, Reached                driving/: how a drive ends that only asks, or replays
 

@@ -49,6 +49,7 @@ def check(
 
     Flows are followed through the functions and modules of the project that they call; steps may do anything. It ends with 1
     when an error is found. `# loom: allow[RULE] REASON` on the line, or above it, allows one. docs/guide/checking.md has the rules.
+    `loom check replay` holds stored runs against the code.
 
     Example: loom check --fix-hints
 

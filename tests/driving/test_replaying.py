@@ -172,7 +172,6 @@ async def test_a_run_in_doubt_and_each_link_of_a_chain_replay() -> None:
 # -- what it cannot do ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("GOV-05")
 def test_what_a_replay_is_given_of_a_store_can_read_and_nothing_else() -> None:
     assert [name for name in vars(LogReader) if not name.startswith("_")] == ["read"]
     assert get_type_hints(stored_log)["reader"] is LogReader

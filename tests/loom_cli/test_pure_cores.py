@@ -24,13 +24,17 @@ from loom.core.views import open_gates
 from loom.devtools.checking.checker import check
 from loom.devtools.codegen import generate, scan
 from loom.devtools.conformance.running import KITS, names_of
+from loom.devtools.deploying import report_of
 from loom.devtools.projects import new_project
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.migrating import Migration
+from loom.driving.replaying import Replayed
 from loom.driving.retrying import retried
+from loom.driving.verdicts import Verdict
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view
+from loom.lenses.proving import proof_of
 from loom.lenses.shapes import gate_json
 from loom.spi import ExecutionRow, Request
 from loom_cli.command_table import ROWS
@@ -41,6 +45,7 @@ from loom_cli.hints import Hints
 from loom_cli.live import state_line
 from loom_cli.migrations import migration_rows
 from loom_cli.outcomes import outcome_json
+from loom_cli.replays import short
 from loom_cli.schedule_views import schedule_json
 from loom_cli.selecting import VERBS, Where, chosen
 from loom_cli.sending import kept_words
@@ -50,6 +55,7 @@ from tests.golden.make import INDEX
 from tests.loom_cli.projects import loom
 
 LOGS: Final = {name: logs.read(name).events for name in ("hello", "fails", "waiting", "doubts", "records")}
+HELLO: Final = logs.read("hello").log
 TEMPLATES: Final = template_files("app")
 FLOW: Final = b"import loom\n\n@loom.flow\nasync def hello(ctx: loom.Context) -> None: ...\n"
 
@@ -219,6 +225,24 @@ CORES: Final[dict[str, Core]] = {
         lambda: names_of(KITS["clock"]),
         lambda names: "test_it_tells_milliseconds_since_the_epoch" in names,
         "conformance clock loom.spi.clock:VirtualClock",
+    ),
+    "replay": Core(
+        proof_of,
+        lambda: proof_of(HELLO, Replayed(Verdict(id="r1", kind="same"), LOGS["hello"])),
+        lambda proof: (len(proof.lines), proof.problems) == (4, ()),
+        "replay r1",
+    ),
+    "check replay": Core(
+        short,
+        lambda: short(Verdict(id="r1", kind="flow_missing", why="no flow 'hello' is registered")),
+        lambda words: words == "no flow 'hello' is registered",
+        "check replay r1",
+    ),
+    "deploy check": Core(
+        report_of,
+        lambda: report_of([Verdict(id=f"r{n}", kind="newer", why="it is newer") for n in range(3)]),
+        lambda report: [(finding.count, finding.samples) for finding in report.findings] == [(3, ("r0", "r1", "r2"))],
+        "deploy check",
     ),
     "doctor": Core(contracts, contracts, lambda shape: shape["kernel_abi"] == "1.0.0", "doctor --versions"),
 }
