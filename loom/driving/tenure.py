@@ -90,12 +90,13 @@ class Hold:
 
     async def let_go(self) -> None:
         """The drive is over: what it has neither parked nor ended, and what it was claimed for, is free for others."""
+        is_anew = self._tenure.holds.get(self.run_id) not in (None, self)
         self._tenure.drop(self)
         journal, drive, self._journal, self._drive = self._journal, self._drive, None, None
-        if journal is None or drive is None or isinstance(journal.error, Fenced):
+        if is_anew or journal is None or drive is None or isinstance(journal.error, Fenced):
             return
-        if journal.is_held:
-            await self._tenure.release(self.run_id)
+        if journal.is_held or (journal.error is not None and self.claim is not None):
+            await self._tenure.release(self.run_id)  # a write of unknown outcome may have had the run begin to move
         elif self.claim is not None and journal.durable == self._length:
             await self._tenure.leave(self.run_id, seen=self.claim.calls if drive.ending == "park" else 0)
 
@@ -120,6 +121,8 @@ class Tenure:
     def hold(self, run_id: ExecutionId, *, since_s: float | None = None, claim: Claim | None = None) -> Hold:
         """Keep *run_id* from now on, which was claimed at *since_s* or later, or is taken with its next write."""
         since_s = self.host.boottime_s() if since_s is None else since_s
+        if claim is not None and run_id in self.holds:
+            self.holds[run_id].lost()  # the store had it to give: another has had it meanwhile
         self.holds[run_id] = hold = Hold(self, run_id, since_s=since_s, claim=claim)
         if self._timer is None:
             self._renew_in(self.lease_s / 3)

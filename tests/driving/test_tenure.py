@@ -15,7 +15,7 @@ from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import DriveInterrupted, Fenced
 from loom.spi.clock import VirtualClock
 from loom.spi.errors import StoreUnavailable
-from loom.spi.event_store import Append, AppendResult, Claim
+from loom.spi.event_store import Append, AppendResult
 from loom.spi.host import VirtualHost
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import RUN, AppendsAreCounted, kinds, payloads, records, runtime
@@ -220,44 +220,6 @@ async def test_the_age_of_the_lease_of_a_next_link_counts_from_before_it_was_wri
     await runtime(rolls, storage=storage, host=host).start(rolls, 1, id=RUN)
 
     assert mailed == [1]
-
-
-@pytest.mark.proves("SUS-07")
-async def test_a_run_whose_claim_was_never_answered_is_claimed_again_by_the_only_process() -> None:
-    clock = VirtualClock()
-    storage = ClaimsAreLost(clock=clock)
-
-    @loom.flow
-    async def naps(ctx: loom.Context) -> str:
-        await ctx.sleep(60)
-        return "awake"
-
-    over = runtime(naps, storage=storage, clock=clock)
-    await over.start(naps, id=RUN, linger_s=0)
-    clock.advance(60_000)
-    storage.are_lost = True
-    with pytest.raises(StoreUnavailable):
-        await over.claims.take(limit=9)
-    storage.are_lost = False
-
-    soon = await over.claims.take(limit=9)
-    clock.advance(15_000)
-    [claim] = await over.claims.take(limit=9)
-
-    assert list(soon) == []
-    assert (await over.claims.drive(claim, linger_s=0)).value == "awake"
-
-
-class ClaimsAreLost(MemoryStorage):
-    """A store whose answer to a claim is lost while it is told so."""
-
-    are_lost = False
-
-    async def claim(self, driver: str, **options: Any) -> Sequence[Claim]:
-        claims = await super().claim(driver, **options)
-        if self.are_lost:
-            raise StoreUnavailable("the answer was lost", store=self.url)
-        return claims
 
 
 @pytest.mark.proves("RNG-15")

@@ -15,6 +15,7 @@ import orjson
 
 from loom import values
 from loom.core.errors import ExecutionTerminated, LoomError
+from loom.core.facts import Verdict
 from loom.core.ids import ExecutionId
 from loom.core.views import open_gates
 from loom.devtools.dst.machine import ProcessLoop
@@ -127,11 +128,7 @@ class People:
         if gate is None:
             return
         answer = self._answer_to(label, schema)
-        try:
-            await desk.runtime.resume(desk.run_id, gate=gate, answer=answer, linger_s=self._linger_s)
-        except GateNotOpen:  # as far as a process knows, that may have lost the run while it stood still
-            if await _address(desk, start) is not None:
-                raise NotYet(f"{gate} is open, and was refused") from None
+        await _settled(desk, start, desk.runtime.resume(desk.run_id, gate=gate, answer=answer, linger_s=self._linger_s))
 
     def _answer_to(self, label: str, schema: Any) -> Any:
         answers = self._stage.world.answers or {}
@@ -156,11 +153,10 @@ class People:
             return
         done = [x for x in self._stage.observed.effects if (x.execution_id, x.step_id) == (desk.run_id, gate)]
         happened = [effect for effect in done if effect.ended]
-        if happened:
-            value = values.plain(happened[-1].result)
-            await desk.runtime.resolve(desk.run_id, gate, "done", value=value, linger_s=self._linger_s)
-        else:
-            await desk.runtime.resolve(desk.run_id, gate, "retry", linger_s=self._linger_s)
+        verdict: Verdict = "done" if happened else "retry"
+        value = values.plain(happened[-1].result) if happened else None
+        about: Any = {"value": value, "linger_s": self._linger_s}
+        await _settled(desk, start, desk.runtime.resolve(desk.run_id, gate, verdict, **about))
 
     def _awaited(self, run: ExecutionId, event: EventRecord, fact: Mapping[str, Any]) -> None:
         replies, topic = self._stage.world.replies, fact["topic"]
@@ -185,6 +181,19 @@ async def _said(deed: Awaitable[object]) -> LoomError | None:
     except (StoreError, DriveStopped, SequenceConflict, ExecutionNotFound, NotYet) as error:
         return error
     return None
+
+
+async def _settled(desk: Desk, start: int, deed: Awaitable[object]) -> None:
+    """Settle what the event *start* opened.
+
+    Raises:
+        NotYet: it was refused as far as a process knows that has lost the run while it stood still; it is open.
+    """
+    try:
+        await deed
+    except (GateNotOpen, NotInDoubt):
+        if await _address(desk, start) is not None:
+            raise NotYet(f"event {start} is open, and its settling was refused") from None
 
 
 async def _address(desk: Desk, start: int) -> str | None:
