@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import loom
+from loom.core.ids import ExecutionId
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import Fenced
 from loom.spi.clock import VirtualClock
@@ -107,6 +108,8 @@ async def test_a_drive_ends_when_its_process_is_given_the_run_again_that_another
     over = runtime(held, storage=storage, clock=clock, host=host)
     driving = asyncio.create_task(over.start(held, id=RUN))
     await begun.wait()
+    while len(await storage.read(ExecutionId(RUN))) < 2:  # that the step began is on disk
+        await asyncio.sleep(0.001)
     host.advance(15)
     clock.advance(15_000)
     other = runtime(held, storage=storage, clock=clock, lease_s=1)
@@ -117,7 +120,8 @@ async def test_a_drive_ends_when_its_process_is_given_the_run_again_that_another
     clock.advance(1_000)
 
     [claim] = await over.claims.take(limit=9)
-    assert isinstance((await asyncio.gather(driving, return_exceptions=True))[0], Fenced)
+    with pytest.raises(Fenced):
+        await asyncio.wait_for(driving, 20)
     go.set()
 
     assert (await over.claims.drive(claim, linger_s=0)).value == "mailed"
