@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("check", "loom_cli.commands.check", "Find what a flow must not do, without running it"),
         Row("check replay", "loom_cli.commands.check_replay", "Replay stored runs by the code as it is"),
         Row("deploy check", "loom_cli.commands.deploy_check", "Say what would become of stored runs under this code"),
+        Row("torture", "loom_cli.commands.torture", "Simulate a flow where all goes wrong, and tell what breaks"),
     ),
     "Drive": (
         Row("run", "loom_cli.commands.run", "Start a flow and drive it until it ends or waits"),

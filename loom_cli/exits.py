@@ -42,6 +42,7 @@ _BY_ERROR: Final = {
     "invalid-id": ExitCode.USAGE,
     "invalid-payload": ExitCode.USAGE,
     "name-refused": ExitCode.USAGE,
+    "no-value": ExitCode.USAGE,
     "not-in-doubt": ExitCode.USAGE,
     "not-serializable": ExitCode.USAGE,  # an input or an answer: what a step returns fails the run
     "replay-divergence": ExitCode.WAITING,

@@ -100,10 +100,14 @@ async def test_a_drive_ends_when_its_process_is_given_the_run_again_that_another
         begun.set()
         await go.wait()
 
+    async def mail() -> str:
+        mailed.append("mail")
+        return "mailed"
+
     @loom.flow
     async def held(ctx: loom.Context) -> str:
         await ctx.run("hold", hold)
-        return await ctx.run("mail", lambda: mailed.append("mail") or "mailed")
+        return await ctx.run("mail", mail)
 
     over = runtime(held, storage=storage, clock=clock, host=host)
     driving = asyncio.create_task(over.start(held, id=RUN))

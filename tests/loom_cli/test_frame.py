@@ -247,7 +247,13 @@ def all_errors(kind: type[LoomError] = LoomError) -> Iterator[type[LoomError]]:
 
 
 def test_every_code_of_the_table_of_statuses_is_that_of_an_error() -> None:
-    for module in ("loom.kernel.errors", "loom.app.registry", "loom.values", "loom.devtools.scaffold"):
+    for module in (
+        "loom.kernel.errors",
+        "loom.app.registry",
+        "loom.values",
+        "loom.devtools.scaffold",
+        "loom.devtools.dst.world",
+    ):
         importlib.import_module(module)
     for module in ("loom.devtools.codegen", "loom.devtools.declarations", "loom_cli.app_location"):
         importlib.import_module(module)

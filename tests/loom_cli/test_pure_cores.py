@@ -25,6 +25,10 @@ from loom.devtools.checking.checker import check
 from loom.devtools.codegen import generate, scan
 from loom.devtools.conformance.running import KITS, names_of
 from loom.devtools.deploying import report_of
+from loom.devtools.dst.invariants import Breach
+from loom.devtools.dst.schedule import Schedule
+from loom.devtools.dst.searching import Finding, Report
+from loom.devtools.dst.telling import report_json
 from loom.devtools.projects import new_project
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.migrating import Migration
@@ -54,6 +58,7 @@ from tests.golden import logs
 from tests.golden.make import INDEX
 from tests.loom_cli.projects import loom
 
+CRASH: Final = Schedule.parse("step.1:crash-after")
 LOGS: Final = {name: logs.read(name).events for name in ("hello", "fails", "waiting", "doubts", "records")}
 HELLO: Final = logs.read("hello").log
 TEMPLATES: Final = template_files("app")
@@ -109,6 +114,14 @@ CORES: Final[dict[str, Core]] = {
         lambda: check(["flows/hello.py"], {"flows/hello.py": FLOW}.get),
         lambda report: (report.flows, report.findings) == (1, ()),
         "check flows",
+    ),
+    "torture": Core(
+        report_json,
+        lambda: report_json(
+            "hello", Report(9, 0.1, 1, Finding(3, Schedule(), CRASH, [Breach("invariant", "twice")], 5)), ["--real"]
+        ),
+        lambda shape: shape["finding"]["command"] == "loom torture hello --seed 3 --schedule step.1:crash-after --real",
+        "torture hello --seeds 20 --json",
     ),
     "run": Core(
         outcome_json,

@@ -39,6 +39,10 @@ class Audience(Protocol):
         """The simulation cannot go on: it lacks something."""
         ...
 
+    def tell(self, process: str, what: str) -> None:
+        """Something happened in a process."""
+        ...
+
 
 class SimulatedEffects(EffectRuntime):
     """The effects of one simulated process: those of *world*, with the *middleware* of the app round them."""
@@ -63,13 +67,17 @@ class SimulatedEffects(EffectRuntime):
     async def _act(self, step: Step[Any, Any], context: StepContext, args: Any, kwargs: Any) -> Any:
         effect = self._audience.began(step, context, self._loop.name)
         fault = self._places.next("step")
+        if fault is not None and not fault.strikes_after:
+            self._audience.tell(self._loop.name, f"{fault} ({step.id})")
         if fault is not None and fault.kind == "crash-before":
             await self._loop.die()
         await self._take_time(fault)
         effect.happened = True
         effect.result = result = await self._result(step, context, args, kwargs)
         effect.ended = True
+        self._audience.tell(self._loop.name, f"{effect.step_id} has happened")
         if fault is not None and fault.kind == "crash-after":
+            self._audience.tell(self._loop.name, f"{fault} ({step.id})")
             await self._loop.die()
         await self._take_time(None)
         return result
@@ -85,7 +93,7 @@ class SimulatedEffects(EffectRuntime):
                 return stand_in
             known = self._stand_ins.get(step.id)
             if known is None:
-                known = self._stand_ins[step.id] = stand_in if isinstance(stand_in, Step) else declared(stand_in)
+                known = self._stand_ins[step.id] = _as_step(step.id, stand_in)
             return await _called(known, context, args, kwargs)
         if self._world.runs(step.id):
             return await _called(step, context, args, kwargs)
@@ -106,6 +114,10 @@ def result_of(step: Step[Any, Any]) -> Any:
     if returns is MISSING:
         raise NoValue(what, "it does not say what it returns", _HINT.format(step=step.id))
     return made_up(returns, what=what, hint=_HINT.format(step=step.id))
+
+
+def _as_step(step_id: str, stand_in: Any) -> Step[Any, Any]:
+    return stand_in if isinstance(stand_in, Step) else declared(id=step_id)(stand_in)
 
 
 def _called(step: Step[Any, Any], context: StepContext, args: Any, kwargs: Any) -> Awaitable[Any]:

@@ -30,6 +30,8 @@ START_MS: Final = 1_764_000_000_000
 TURNS: Final = 256
 """So much a process does before others have their turn, though it does not wait: then a millisecond has passed."""
 BUSY_S: Final = 0.001
+SPIN: Final = 32
+"""As so many events that counts, where it is counted how much goes on."""
 
 Ended: TypeAlias = Literal["over", "quiet", "late", "endless"]
 """How a simulation ended: as it should; because nothing would happen any more; at its last hour; or with too much going on."""
@@ -90,7 +92,7 @@ class Machine:
         loop.is_listed = False
         if loop.turn():
             self.ready(loop)
-            self.events += 1
+            self.events += SPIN
             self.now_s += BUSY_S
             while self._heap and self._heap[0][0] <= self.now_s:
                 self._next()

@@ -47,6 +47,14 @@ class Message(NamedTuple):
     topic: str
 
 
+class Moment(NamedTuple):
+    """Something that happened, *at_s* seconds after the beginning, in a *process*."""
+
+    at_s: float
+    process: str
+    what: str
+
+
 class Consumed(NamedTuple):
     """An append that took a request out of a lane."""
 
@@ -62,6 +70,7 @@ class Observed:
 
     logs: dict[ExecutionId, list[EventRecord]] = field(default_factory=dict)
     torn: list[str] = field(default_factory=list)
+    trail: list[Moment] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     consumed: list[Consumed] = field(default_factory=list)

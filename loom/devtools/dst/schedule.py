@@ -50,9 +50,40 @@ class Fault(NamedTuple):
     kind: str
     seconds: float = 0.0
 
+    @property
+    def strikes_after(self) -> bool:
+        """Whether the operation is done when it strikes."""
+        return self.kind.endswith("-after")
+
     def __str__(self) -> str:
         amount = f":{self.seconds:g}" if self.kind in AMOUNTS else ""
         return f"{self.place}.{self.nth}:{self.kind}{amount}"
+
+
+_WHAT: Final[Mapping[str, str]] = {
+    "append": "append to a log",
+    "insert": "request that somebody makes",
+    "lease": "claim, renewal or release of a lease",
+    "line": "step of a line",
+    "read": "reading of the store",
+    "step": "step",
+}
+_WORDS: Final[Mapping[str, str]] = {
+    "crash-before": "the process dies right before {it}",
+    "crash-after": "the process dies right after {it}, before anybody is told",
+    "fail-before": "{it} does not reach the store",
+    "fail-after": "{it} is done, and its answer is lost",
+    "reject": "{it} is refused, as if another had written first",
+    "twice": "{it} reaches the store twice",
+    "pause-before": "the process stands still for {seconds:g} s before {it}",
+    "pause-after": "the process stands still for {seconds:g} s after {it}",
+    "slow": "{it} takes {seconds:g} s",
+}
+
+
+def words(fault: Fault) -> str:
+    """Return what *fault* is, in words."""
+    return _WORDS[fault.kind].format(it=f"{_WHAT[fault.place]} {fault.nth}", seconds=fault.seconds)
 
 
 class Schedule(NamedTuple):

@@ -27,10 +27,10 @@ SHRINKS_MAX: Final = 400
 
 
 class Normal(NamedTuple):
-    """A simulation in which nothing goes wrong: how many operations it has at each place, and whether the run ends."""
+    """A simulation in which nothing goes wrong: how many operations it has at each place, and how the run stands at its end."""
 
     counts: Mapping[str, int]
-    ends: bool
+    end: End
 
 
 class Trial(NamedTuple):
@@ -68,7 +68,7 @@ def normal(play: Play, seed: int = 0) -> tuple[Normal, Trial]:
         NoValue: something has no value in the simulation, and none can be made up.
     """
     trial = tried(play, seed, Schedule())
-    return Normal(trial.seen.counts, trial.seen.state_of(RUN) in TERMINAL), trial
+    return Normal(trial.seen.counts, end_of(trial.seen)), trial
 
 
 def tried(play: Play, seed: int, schedule: Schedule, usual: Normal | None = None) -> Trial:
@@ -79,12 +79,25 @@ def tried(play: Play, seed: int, schedule: Schedule, usual: Normal | None = None
         run: told for run, row in seen.rows.items() if (told := differs_again(play, row, seen.stored[run], stage.code))
     }
     found = breaches(seen)
-    found += [Breach("invariant", told) for told in broken(stage.world, end_of(seen))]
+    end = end_of(seen)
+    found += [Breach("invariant", told) for told in broken(stage.world, end)]
     found += [Breach("message", told) for told in unread(seen, stage.world.leaves)]
-    if usual is not None and usual.ends and not found and seen.state_of(RUN) not in TERMINAL:
-        status = seen.state_of(RUN) or "never started"
-        found.append(Breach("progress", f"the run does not end, as it does when nothing goes wrong: it is {status}"))
+    if usual is not None and not found:
+        found += unlike(usual.end, end, may_fail=stage.world.may_fail)
     return Trial(seed, schedule, seen, found)
+
+
+def unlike(usual: End, end: End, *, may_fail: bool) -> Iterator[Breach]:
+    """Yield what a run did not come to, and does come to when nothing goes wrong."""
+    if usual.status not in TERMINAL:
+        return
+    status = end.status or "never started"
+    if status not in TERMINAL:
+        yield Breach("progress", f"the run does not end, as it does when nothing goes wrong: it is {status}")
+    elif status == "failed" and usual.status != "failed" and not may_fail:
+        failure = end.failure or {}
+        told = f"{failure.get('type', '')}: {failure.get('message', '')}"[:200]
+        yield Breach("outcome", f"the run fails, as it does not when nothing goes wrong: {told}")
 
 
 def unread(seen: Observed, may_be: Callable[[str], bool]) -> Iterator[str]:

@@ -24,10 +24,10 @@ from loom.core.missing import MISSING
 from loom.core.step import Step, StepContext
 from loom.devtools.dst.acting import SimulatedEffects
 from loom.devtools.dst.machine import Machine, MachineClock, MachineHost, ProcessLoop, at_once, process_loop, resolve
-from loom.devtools.dst.observed import Effect, Observed
+from loom.devtools.dst.observed import Effect, Moment, Observed
 from loom.devtools.dst.people import People
 from loom.devtools.dst.schedule import Places, Schedule
-from loom.devtools.dst.store import FaultyStorage, is_write
+from loom.devtools.dst.store import FaultyStorage, Operation, is_write
 from loom.devtools.dst.world import World
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 from loom.kernel.errors import DriveStopped, ReplayDivergence
@@ -229,17 +229,24 @@ class Stage:
 
     # -- what processes tell -----------------------------------------------------------------------------------------
 
-    def saw(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        """An operation has happened in the store."""
+    def tell(self, process: str, what: str) -> None:
+        """Something happened in a process that is worth telling."""
+        self.observed.trail.append(Moment(self.machine.now_s, process, what))
+
+    def saw(self, process: str, operation: Operation, result: Any) -> None:
+        """An operation of a process has happened in the store."""
+        name, args, given = operation
         if name == "append":
             for item, answer in zip(args[0], result, strict=True):
-                self.observed.appended(item, answer, self._appended)
+                self.observed.appended(item, answer, partial(self._appended, process))
         elif name == "insert":
-            self.observed.inserted(args[0], result, kind=kwargs["kind"], key=kwargs["key"], body=kwargs["body"])
+            self.tell(process, f"a request is stored: {given['kind']} {given['key']}".rstrip())
+            self.observed.inserted(args[0], result, kind=given["kind"], key=given["key"], body=given["body"])
         if is_write(name):
             self._something_was_written()
 
-    def _appended(self, run_id: ExecutionId, event: EventRecord) -> None:
+    def _appended(self, process: str, run_id: ExecutionId, event: EventRecord) -> None:
+        self.tell(process, f"{run_id} {event.sequence} {event.type}")
         if event.type in {"EXECUTION_STARTED", "EXECUTION_RETRIED"}:
             self._open.add(run_id)
         elif event.type in _ENDS:
@@ -258,6 +265,7 @@ class Stage:
             process=process,
         )
         self.observed.effects.append(effect)
+        self.tell(process, f"{effect.step_id} begins, attempt {effect.attempt}")
         return effect
 
     def refused(self, error: LoomError) -> None:

@@ -7,8 +7,7 @@ the order in which operations arrive is the order of everything. What goes wrong
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from loom.core.ids import ExecutionId
 from loom.devtools.dst.machine import ProcessLoop, resolve
@@ -23,17 +22,29 @@ NEAR_S: Final = 0.003
 """So long an operation takes at most to arrive, unless the schedule makes it slow."""
 
 
+class Operation(NamedTuple):
+    """A method of a store that is called, and what with."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
 class Witness(Protocol):
     """Who sees all that happens in the store."""
 
-    def saw(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        """The operation *name* has happened in the store."""
+    def saw(self, process: str, operation: Operation, result: Any) -> None:
+        """An operation of a process has happened in the store."""
+        ...
+
+    def tell(self, process: str, what: str) -> None:
+        """Something else happened in a process."""
         ...
 
 
 def _operation(place: str, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
     async def operation(self: FaultyStorage, *args: Any, **kwargs: Any) -> Any:
-        return await self._happen(place, name, args, kwargs)
+        return await self._happen(place, Operation(name, args, kwargs))
 
     operation.__name__ = name
     return operation
@@ -80,21 +91,24 @@ class FaultyStorage:
     now_ms = _operation("read", "now_ms")
     drivers = _operation("read", "drivers")
 
-    async def _happen(self, place: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def _happen(self, place: str, operation: Operation) -> Any:
         if self._loop.is_dead:  # it is being taken apart
             raise ProcessDied("the process is dead", store=self.url)
         fault = self._places.next(place)
         await self._travel(fault)
         if fault is None:
-            return await self._done(name, args, kwargs)
+            return await self._done(operation)
+        if not fault.strikes_after:
+            self._witness.tell(self._loop.name, f"{fault} ({operation.name})")
         await self._before(fault)
-        done = partial(self._done, name, args, kwargs)
         if fault.kind == "reject":
-            return await self._rejected(args[0])
-        result = await done()
+            return await self._rejected(operation.args[0])
+        result = await self._done(operation)
         if fault.kind == "twice":
             await self._travel(None)
-            await done()
+            await self._done(operation)
+        if fault.strikes_after:
+            self._witness.tell(self._loop.name, f"{fault} ({operation.name})")
         await self._after(fault)
         return result
 
@@ -108,9 +122,9 @@ class FaultyStorage:
         loop.call_at(loop.machine.now_s + seconds, resolve, arrived)
         await arrived
 
-    async def _done(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = await getattr(self._kept, name)(*args, **kwargs)
-        self._witness.saw(name, args, kwargs, result)
+    async def _done(self, operation: Operation) -> Any:
+        result = await getattr(self._kept, operation.name)(*operation.args, **operation.kwargs)
+        self._witness.saw(self._loop.name, operation, result)
         return result
 
     async def _before(self, fault: Fault) -> None:

@@ -93,8 +93,8 @@ class World:
     gate's label; a gate without one is answered by a value made up from its schema, unless *answers* is None: then
     nobody answers. *replies* has for a topic what is sent when the run waits for it. *messages* are sent, and *acts*
     carried out, at times that the seed decides. *invariants* are asked at the end: what returns False or a text, or
-    raises AssertionError, is broken. Messages to topics in *unread* (True: all) may be left unread. *prepare* is called
-    in each process as it begins.
+    raises AssertionError, is broken. Messages to topics in *unread* (True: all) may be left unread. With *may_fail*
+    the run may fail where it does not when nothing goes wrong. *prepare* is called in each process as it begins.
     """
 
     steps: Mapping[str, Any] = field(default_factory=dict)
@@ -106,6 +106,7 @@ class World:
     acts: Sequence[Act] = ()
     invariants: Mapping[str, Callable[[End], object]] = field(default_factory=dict)
     unread: bool | Collection[str] = False
+    may_fail: bool = False
     prepare: Callable[[], None] | None = None
 
     def runs(self, step_id: str) -> bool:

@@ -70,7 +70,7 @@ def play_of(seed: int) -> Play:
         WORLD.set(Trace(seed))
 
     def world() -> World:
-        return World(real=True, answers=_Any(), replies=len, unread=True, prepare=prepare)
+        return World(real=True, answers=_Any(), replies=len, unread=True, may_fail=True, prepare=prepare)
 
     return Play(flow=interpreted, flows={interpreted.id: interpreted}, input=program_of(seed), world=world)
 
