@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -13,6 +13,20 @@ from loom_cli.group import command_app
 from loom_cli.options import AppOption, JsonOption, SetOption
 
 app = command_app()
+
+WorldOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--world", metavar="MODULE:FACTORY", help="What makes the world that the flow is simulated in."),
+]
+AnswersOption: TypeAlias = Annotated[
+    str | None, typer.Option("--answers", metavar="JSON", help="An object: the answer to each gate, by its label.")
+]
+MessagesOption: TypeAlias = Annotated[
+    str | None, typer.Option("--messages", metavar="JSON", help="An object: messages to send, by their topic.")
+]
+RealOption: TypeAlias = Annotated[
+    bool, typer.Option("--real", help="Run steps that have no stand-in as they are written, over and over.")
+]
 
 
 @app.command()
@@ -28,23 +42,14 @@ def torture(
     schedule: Annotated[
         str | None, typer.Option("--schedule", metavar="FAULTS", help="What goes wrong, instead of what the seed has.")
     ] = None,
-    world: Annotated[
-        str | None,
-        typer.Option("--world", metavar="MODULE:FACTORY", help="What makes the world that the flow is simulated in."),
-    ] = None,
+    world: WorldOption = None,
     input_: Annotated[
         str | None, typer.Option("--input", "-i", metavar="JSON", help="Its input: JSON, @FILE, or - for stdin.")
     ] = None,
     set_: SetOption = None,
-    answers: Annotated[
-        str | None, typer.Option("--answers", metavar="JSON", help="An object: the answer to each gate, by its label.")
-    ] = None,
-    messages: Annotated[
-        str | None, typer.Option("--messages", metavar="JSON", help="An object: messages to send, by their topic.")
-    ] = None,
-    real: Annotated[
-        bool, typer.Option("--real", help="Run steps that have no stand-in as they are written, over and over.")
-    ] = False,
+    answers: AnswersOption = None,
+    messages: MessagesOption = None,
+    real: RealOption = False,
     app_: AppOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
