@@ -169,6 +169,35 @@ async def trip(ctx: loom.Context) -> list[str]:
     return []
 
 
+@loom.flow
+async def given_up(ctx: loom.Context) -> None:
+    """Lose a race inside a saga, then wait for a person beside another saga: who cancels the run has all of it cleaned up."""
+    taking, booked = take.undone_by(give_back), asyncio.Event()
+
+    async def rents(ctx: loom.Context) -> None:
+        async with loom.saga(ctx) as saga:
+            await saga.run(taking, "seat")
+            booked.set()
+            await ctx.suspend("never")
+
+    async def wins(ctx: loom.Context) -> None:
+        await booked.wait()
+        await ctx.emit("told")
+
+    async def stays(ctx: loom.Context) -> None:
+        async with loom.saga(ctx) as saga:
+            await saga.run(taking, "spa")
+            await ctx.suspend("stop")
+
+    try:
+        await ctx.select("race", rents=rents, wins=wins)
+        await ctx.parallel(stays, lambda ctx: ctx.sleep(timedelta(days=1)))
+    finally:
+        await ctx.run(charge, 1, "")
+        async with ctx.shield():
+            await ctx.map(quote, ["a", "bb"])
+
+
 @loom.step
 async def file_away(letter: str) -> str:
     return f"filed {letter}"

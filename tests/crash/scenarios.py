@@ -29,6 +29,8 @@ class Scenario(NamedTuple):
     answers: Mapping[str, Any]
     input: Any = None
     letters: Sequence[tuple[str, str]] = ()
+    cancelled_at: str = ""
+    """The gate at which somebody cancels it."""
 
 
 def _small(folder: Path, config: dict[str, Any]) -> loom.LoomApp:
@@ -43,6 +45,7 @@ def _small(folder: Path, config: dict[str, Any]) -> loom.LoomApp:
             flows.letters,
             flows.laps,
             flows.market,
+            flows.given_up,
             *kin,
         ],
         **config,
@@ -70,6 +73,7 @@ SCENARIOS: Final = {
     "family": Scenario("family", _small, {}),
     "market": Scenario("market", _small, {}),
     "laps": Scenario("laps", _small, {}),
+    "given_up": Scenario("given_up", _small, {}, cancelled_at="parallel/0/stop"),
 }
 KILLED: Final = ("pages", "rooms", "order", "trip", "refund_desk", "letters", "market")
 """The scenarios whose processes are killed."""
@@ -110,6 +114,8 @@ class CarryingOn:
                 outcome = await self._send_next()
             elif gate.in_doubt:
                 outcome = await self._decide(gate)
+            elif gate.gate == self._scenario.cancelled_at:
+                outcome = await self._app.runtime.cancel(RUN, reason="not wanted any more")
             else:
                 answer = self._scenario.answers[gate.gate]
                 outcome = await self._app.runtime.resume(RUN, gate=gate.gate, answer=answer)

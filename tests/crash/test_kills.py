@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.crash.matrix import Undisturbed, crash, deaths, sample, undisturbed, verify
+from tests.crash.matrix import Left, Undisturbed, crash, deaths, sample, undisturbed, verify
 from tests.crash.mortal import Death
 from tests.crash.nursery import Nursery
 from tests.crash.scenarios import KILLED
 
 PATIENCE_S = 20.0
+CANCELLED_S = 5.0
 
 
 @pytest.fixture
@@ -76,6 +78,41 @@ def test_a_race_is_won_by_who_is_on_the_log_and_a_block_ends_in_time_wherever_it
         report, lefts = crash(nursery, name, folder / str(number), ends)
 
         verify(expected, report, lefts)
+
+
+@pytest.mark.proves("RNG-11", "CMP-14")
+def test_a_cancellation_that_is_killed_anywhere_is_not_lost_and_cleans_up_once(
+    nursery: Nursery, folder: Path, seed: int
+) -> None:
+    until = time.monotonic() + CANCELLED_S
+    expected = undisturbed(nursery, "given_up", folder / "given_up")
+    assert expected.report["status"] == "cancelled"
+
+    for number, (name, ends) in enumerate(sample(random.Random(seed), {"given_up": expected})):
+        report, lefts = crash(nursery, name, folder / str(number), ends)
+
+        _cancelled_once(expected, report, lefts)
+        if time.monotonic() > until:
+            break
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.proves("RNG-11", "CMP-14")
+def test_wherever_a_cancellation_is_killed_and_killed_again_it_comes_to_its_end(
+    nursery: Nursery, folder: Path, seed: int
+) -> None:
+    expected = undisturbed(nursery, "given_up", folder / "given_up")
+
+    for number, (name, ends) in enumerate(sample(random.Random(seed), {"given_up": expected})):
+        _cancelled_once(expected, *crash(nursery, name, folder / str(number), ends))
+
+
+def _cancelled_once(expected: Undisturbed, report: dict[str, Any], lefts: list[Left]) -> None:
+    verify(expected, report, lefts)
+    types = [row[1] for row in lefts[-1].log]
+    assert types[-1] == "EXECUTION_CANCELLED"
+    assert types.count("EXECUTION_CANCEL_REQUESTED") == types.count("EXECUTION_CANCELLED") == 1
 
 
 def test_each_moment_of_each_write_and_effect_is_a_death() -> None:
