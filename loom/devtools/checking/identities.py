@@ -10,6 +10,7 @@ from loom.devtools.checking.meaning import CONTEXT, find_name, is_bound_by_compr
 from loom.devtools.checking.source import COMPREHENSIONS, FUNCTIONS, LOOPS
 from loom.devtools.checking.walk import Here, is_bound, parameters_given, shown, started_by
 
+_FIXED: Final = frozenset({"import", "class", "function"})
 _NAMING: Final = frozenset({"named", "keyed"})
 _SERVED: Final = "each turn is served the outcome of the first, or refused where the arguments differ"
 _FORMATTING: Final = frozenset({"builtins.str", "builtins.repr", "builtins.format", "builtins.len", "builtins.int"})
@@ -19,14 +20,15 @@ def follow(here: Here, call: ast.Call) -> None:
     """Go through the functions that *call* runs, with what they are given; in a loop, with what can vary."""
     loop = loop_round(here, call)
     for function, source in started_by(here.of(call.func), here):
-        varying: set[str] = set()
-        for parameter, value in parameters_given(call, function, bound=is_bound(call, here)):
+        bound = is_bound(call, here)
+        varying = {each.arg for each in function.args.args[:1] if bound}  # an object: what it holds may have changed
+        for parameter, value in parameters_given(call, function, bound=bound):
             if here.meanings.give(parameter, here.of(value)):
                 here.renew(function)
             if loop is not None and may_vary(here, value, loop):
                 varying.add(parameter.arg)
         looped = loop is not None
-        here.reach(function, source, looped=looped, varying=frozenset(varying))
+        here.reach(function, source, looped=looped, varying=frozenset(varying if looped else ()))
 
 
 def loop_round(here: Here, node: ast.AST) -> ast.AST | None:
@@ -115,7 +117,7 @@ def may_vary(here: Here, node: ast.AST, loop: ast.AST) -> bool:
             return False
         case ast.Name(id=name):
             return _name_may_vary(here, node, name, loop)
-        case ast.Attribute(value=owner) | ast.Subscript(value=owner) if _is_touched(owner, loop):
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner) if _is_touched(here, owner, loop):
             return True
     parts = _parts(here, node)
     return parts is None or any(may_vary(here, each, loop) for each in parts)
@@ -142,55 +144,59 @@ def _name_may_vary(here: Here, node: ast.Name, name: str, loop: ast.AST) -> bool
     if is_bound_by_comprehension(name, node, here.source):
         return True
     scope, bindings = find_name(name, node, here.source)
-    if isinstance(scope, ast.Module):
-        return not all(
-            isinstance(each.node, ast.Constant) or each.how in {"import", "class", "function"} for each in bindings
-        )
-    function = here.visit.function
     if scope is None:
         return False
-    if scope is not function:
+    if isinstance(scope, ast.Module):
+        return not all(isinstance(each.node, ast.Constant) or each.how in _FIXED for each in bindings)
+    if scope is not here.visit.function:
         return here.of(node) != CONTEXT  # a variable of the function round this one: it may have been in a loop there
-    if loop is function and name in here.visit.varying:
+    if loop is scope and name in here.visit.varying:
         return True
-    every = here.source.bindings(function).get(name, [])
-    bound_inside = [
-        each for each in every if each.how != "parameter" and (loop is function or _is_within(each.node, loop, here))
-    ]
-    return _is_counted(name, loop) or any(
-        each.how != "value" or may_vary(here, each.node, loop) for each in bound_inside
-    )
+    return name in changed_by(here, loop) or _follows_from_itself(here, node, name, loop)
+
+
+def _follows_from_itself(here: Here, node: ast.Name, name: str, loop: ast.AST) -> bool:
+    """Whether what *loop* assigns to *name* can vary; what follows from its own last value does (`item = item.next`)."""
+    if (name, loop) in here.asking:
+        return True
+    here.asking.add((name, loop))
+    try:
+        return any(
+            each.how != "value" or may_vary(here, each.node, loop)
+            for each in here.source.bindings(here.visit.function).get(name, [])
+            if each.how != "parameter" and (loop is here.visit.function or _is_within(each.node, loop, here))
+        )
+    finally:
+        here.asking.discard((name, loop))
 
 
 def _is_within(node: ast.AST, loop: ast.AST, here: Here) -> bool:
-    if node is getattr(loop, "iter", None):
-        return True
-    return any(each is loop for each in here.source.above(node))
+    return node is getattr(loop, "iter", None) or any(each is loop for each in here.source.above(node))
 
 
-def _is_counted(name: str, loop: ast.AST) -> bool:
-    for each in ast.walk(loop):
-        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name) and each.target.id == name:
-            return True
-    return False
-
-
-def _is_touched(owner: ast.expr, loop: ast.AST) -> bool:
+def _is_touched(here: Here, owner: ast.expr, loop: ast.AST) -> bool:
     """Whether *loop* changes a part of *owner*, or calls a method of it, which may."""
-    root = owner
-    while isinstance(root, ast.Attribute | ast.Subscript):
-        root = root.value
-    if not isinstance(root, ast.Name):
-        return True
+    root = _root(owner)
+    return not root or f"{root}." in changed_by(here, loop)
+
+
+def changed_by(here: Here, loop: ast.AST) -> frozenset[str]:
+    """Return the names that *loop* counts up, and, with a dot, those whose parts it changes or whose methods it calls."""
+    known = here.source.changed_by.get(loop)
+    if known is None:
+        known = here.source.changed_by[loop] = frozenset(_changes_of(loop))
+    return known
+
+
+def _changes_of(loop: ast.AST) -> Iterator[str]:
     for each in ast.walk(loop):
         match each:
+            case ast.AugAssign(target=ast.Name(id=name)):
+                yield name
             case ast.Attribute(value=value, ctx=ast.Store()) | ast.Subscript(value=value, ctx=ast.Store()):
-                if _root(value) == root.id:
-                    return True
+                yield f"{_root(value)}."
             case ast.Call(func=ast.Attribute(value=value)):
-                if _root(value) == root.id:
-                    return True
-    return False
+                yield f"{_root(value)}."
 
 
 def _root(node: ast.expr) -> str:

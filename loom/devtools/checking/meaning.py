@@ -43,6 +43,9 @@ class Meaning(NamedTuple):
     source: Any = None
 
 
+DEPTH_MAX: Final = 60
+"""How far an expression is followed through what it is made of."""
+
 UNKNOWN: Final = Meaning("unknown")
 SET: Final = Meaning("set")
 CONTEXT: Final = Meaning("context")
@@ -81,6 +84,8 @@ class Meanings:
         self.given: dict[ast.arg, Meaning] = {}
         """What parameters were given where the function was called."""
         self._known: dict[tuple[ast.AST, str], Meaning] = {}
+        self._brought: dict[tuple[str, str], Meaning] = {}
+        self._depth = 0
 
     def give(self, parameter: ast.arg, meaning: Meaning) -> bool:
         """Note what *parameter* is given, and return whether that is news."""
@@ -96,10 +101,14 @@ class Meanings:
         if node is None:
             return UNKNOWN
         key = (node, source.path)
-        if key not in self._known:
+        known = self._known.get(key)
+        if known is None and self._depth < DEPTH_MAX:
             self._known[key] = UNKNOWN  # what is asked on the way back to itself cannot be told
-            self._known[key] = self._of(node, source)
-        return self._known[key]
+            self._depth += 1
+            known = self._of(node, source)
+            self._depth -= 1
+            self._known[key] = known
+        return known or UNKNOWN
 
     def _of(self, node: ast.AST, source: Source) -> Meaning:
         match node:
@@ -192,6 +201,13 @@ class Meanings:
 
     def _imported(self, full: str, source: Source) -> Meaning:
         """Return what an import of *full* in *source* brings: of the project as far as it can be read."""
+        key = (full, source.path)
+        if key not in self._brought:
+            self._brought[key] = UNKNOWN  # modules may import each other
+            self._brought[key] = self._looked_up(full, source)
+        return self._brought[key]
+
+    def _looked_up(self, full: str, source: Source) -> Meaning:
         parts = full.split(".")
         for count in range(len(parts), 0, -1):
             module = self.project.module(".".join(parts[:count]), source)

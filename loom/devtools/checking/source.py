@@ -39,6 +39,8 @@ class Source:
     def __init__(self, path: str, name: str, tree: ast.Module, text: bytes) -> None:
         self.path, self.name, self.tree, self.text = path, name, tree, text
         self._bindings: dict[ast.AST, dict[str, list[Binding]]] = {}
+        self.changed_by: dict[ast.AST, frozenset[str]] = {}
+        """What is known of loops: the names that each changes."""
 
     @cached_property
     def imports(self) -> dict[str, str]:

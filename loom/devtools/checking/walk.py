@@ -44,6 +44,8 @@ class Here:
         self.visit, self.source, self._walk = visit, visit.source, walk
         self.skipped: set[ast.AST] = set()
         self.variables = walk.variables
+        self.asking: set[tuple[str, ast.AST]] = set()
+        """Which variables of which loops are being looked into: what comes back to itself is told by this."""
 
     def of(self, node: ast.AST | None) -> Meaning:
         """Return what *node* stands for."""
@@ -249,7 +251,10 @@ def started_by(meaning: Meaning, here: Here) -> Iterator[tuple[FunctionNode, Sou
 
 def shown(node: ast.AST) -> str:
     """Return *node* as text, short enough for a message."""
-    text = " ".join(ast.unparse(node).split())
+    try:
+        text = " ".join(ast.unparse(node).split())
+    except RecursionError:
+        return "..."
     return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."
 
 
