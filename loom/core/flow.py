@@ -20,6 +20,7 @@ from typing import (
 
 from loom.core.changes import OnChange
 from loom.core.changes import on_change as checked
+from loom.core.effect_class import EffectClass, effect_class
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import FlowId, declared_name
 from loom.core.missing import MISSING
@@ -45,6 +46,7 @@ class Flow(Generic[P, R_co]):
     description: str = ""
     starts: Starts | None = None
     on_change: OnChange | None = None
+    effects: EffectClass | None = None
 
     def __call__(self, ctx: Context, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R_co]:
         return self.fn(ctx, *args, **kwargs)
@@ -82,6 +84,7 @@ class FlowOptions(TypedDict, total=False):
     version: str
     starts: Starts | None
     on_change: OnChange | None
+    effects: EffectClass | None
 
 
 def _declare(fn: Callable[..., Any], options: FlowOptions) -> Flow[Any, Any]:
@@ -94,7 +97,7 @@ def _declare(fn: Callable[..., Any], options: FlowOptions) -> Flow[Any, Any]:
             f"the flow {name} must take a context and one input or none",
             hint="Put several inputs into one model: async def flow(ctx: loom.Context, order: Order).",
         )
-    starts, on_change = options.get("starts"), options.get("on_change")
+    starts, on_change, effects = options.get("starts"), options.get("on_change"), options.get("effects")
     _refuse_starts(name, starts, takes_input=len(parameters) == 2)
     return Flow(
         fn=fn,
@@ -105,6 +108,7 @@ def _declare(fn: Callable[..., Any], options: FlowOptions) -> Flow[Any, Any]:
         description=inspect.getdoc(fn) or "",
         starts=starts,
         on_change=None if on_change is None else checked(on_change, f"the flow {name}"),
+        effects=None if effects is None else effect_class(effects, f"the flow {name}"),
     )
 
 
@@ -137,11 +141,12 @@ def flow(fn: Callable[..., Any] | None = None, /, **options: Unpack[FlowOptions]
 
     *id* is the function's name unless given. *version* ("1") is the author's own word for the contract of the flow; what
     the code is, the fingerprint tells. *starts* says how many of its runs may begin, and when (`loom.Starts`). *on_change* says
-    what becomes of its runs whose code has changed (`check`, `refuse` or `allow`), as the app does unless given.
+    what becomes of its runs whose code has changed (`check`, `refuse` or `allow`), as the app does unless given. *effects* is the
+    most powerful class of effect that it may reach (`none`, `read`, `write` or `once`); `loom check` proves it, nothing else does.
 
     Raises:
         InvalidDeclaration: the function is not async, its parameters are not a context and one input or none, *starts* has keys
-            while it takes no input, or *on_change* is none.
+            while it takes no input, or *on_change* or *effects* is none of theirs.
     """
     decorator = FlowDecorator(options)
     return decorator if fn is None else decorator(fn)

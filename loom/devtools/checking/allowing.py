@@ -46,20 +46,23 @@ def _allow(token: tokenize.TokenInfo) -> Allow | None:
     return Allow(line, column + 1, line + 1 if stands_alone else line, rules, found["reason"].strip())
 
 
-def answered_for(found: Iterable[Finding], sources: Iterable[Source], *, asked: Collection[str]) -> Iterator[Finding]:
-    """Yield those of *found* that no comment allows, and what is wrong with the comments.
+def answered_for(
+    found: Iterable[Finding], sources: Iterable[Source], *, asked: Collection[str], judged: Collection[Source]
+) -> Iterator[Finding]:
+    """Yield those of *found* that no comment of *sources* allows, and what is wrong with the comments of those *judged*.
 
     *asked* are the rules that were applied: a comment for another one is not called unused.
     """
     left = list(found)
     for source in sources:
         for allow in allows_in(source):
-            yield from _wrong(allow, source.path)
+            if source in judged:
+                yield from _wrong(allow, source.path)
             if not allow.reason:
                 continue
             covered = [each for each in left if _covers(allow, each, source.path)]
             left = [each for each in left if each not in covered]
-            used = {each.rule for each in covered}
+            used = {each.rule for each in covered} if source in judged else set(allow.rules)
             for rule in allow.rules:
                 if rule in RULES and rule not in used and rule in asked and rule not in _UNSUPPRESSED:
                     yield _about(allow, source.path, f"nothing here breaks `{rule}`, so there is nothing to allow")

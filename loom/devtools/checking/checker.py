@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from loom.devtools.checking import durable, effects, identities, ordering, outside, signals, state, walk
+from loom.devtools.checking import ceilings, durable, effects, identities, ordering, outside, signals, state, walk
 from loom.devtools.checking.allowing import answered_for
 from loom.devtools.checking.findings import RULES, Finding
 from loom.devtools.checking.meaning import Meaning
@@ -78,20 +78,22 @@ def check(paths: Iterable[str], read: Read, *, rules: Collection[str] = frozense
     project = Project(read)
     targets = [source for path in sorted(set(paths)) if (source := project.source(path)) is not None]
     going = walk.Walk(project, _OF_NODES)
-    flows, of_steps = 0, list[Finding]()
+    flows, declared = 0, list[Finding]()
     for source in targets:
         for function, kind in _declared(source, going):
             if kind == "flow":
                 flows += 1
                 going.flow(function, source)
+                declared += ceilings.check_ceiling(function, source, project)
             else:
-                of_steps += effects.check_step(function, source, going.meanings)
+                declared += effects.check_step(function, source, going.meanings)
     broken = [
         Finding(path, error.line, 1, "syntax", error.problem, error.line, 1) for path, error in project.broken.items()
     ]
-    found = [each for each in (*going.found(), *of_steps, *broken) if each.rule in rules]
-    findings = [each for each in answered_for(found, targets, asked=rules) if each.rule in rules]
-    return Report(tuple(sorted(set(findings))), len(targets) + len(broken), flows)
+    found = [each for each in (*going.found(), *declared, *broken) if each.rule in rules]
+    left = answered_for(found, project.read(), asked=rules, judged=targets)
+    findings = {each for each in left if each.rule in rules}
+    return Report(tuple(sorted(findings)), len(targets) + len(broken), flows)
 
 
 def _declared(source: Source, going: walk.Walk) -> Iterator[tuple[Any, str]]:

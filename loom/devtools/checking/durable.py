@@ -32,7 +32,7 @@ def effects_of_verbs(here: Here, call: ast.Call) -> None:
         told = f"`{name}` is no step, so `{shown(call)}` is refused when it runs"
         here.report("not-a-step", call, told, f'"{name}", {name}', at=call.args[0])
         here.skip(call.args[0])
-    effect = _effect(here, call, callee.name)
+    effect = effect_of(here, call)
     if effect is not None:
         here.skip(effect)
         _refuse_context(here, call, here.of(effect))
@@ -44,15 +44,22 @@ def effects_of_verbs(here: Here, call: ast.Call) -> None:
                 )
 
 
-def _effect(here: Here, call: ast.Call, verb: str) -> ast.expr | None:
-    """Return the argument of *call* that is run as an effect."""
-    if len(call.args) < 2 or verb not in {"run", "decide", "stream"}:
+def effect_of(here: Here, call: ast.Call) -> ast.expr | None:
+    """Return the argument of *call* that is run as an effect: inline by `ctx.run`, or as a chooser, or as a source."""
+    callee = here.of(call.func)
+    if callee.kind != "verb" or len(call.args) < 2 or callee.name not in {"run", "decide", "stream"}:
         return None
-    is_labelled = verb != "run" or here.of(call.args[0]).kind == "unknown"
-    if not is_labelled:
+    if callee.name == "run" and here.of(call.args[0]).kind != "unknown":
         return None
     effect = call.args[1]
-    return effect.func if verb == "stream" and isinstance(effect, ast.Call) else effect
+    return effect.func if callee.name == "stream" and isinstance(effect, ast.Call) else effect
+
+
+def leaves_effects_out(here: Here, call: ast.Call) -> None:
+    """Leave out what runs as an effect."""
+    effect = effect_of(here, call)
+    if effect is not None:
+        here.skip(effect)
 
 
 def _refuse_context(here: Here, call: ast.Call, meaning: Meaning) -> None:

@@ -30,7 +30,7 @@ class Options(NamedTuple):
 
 def check_step(function: FunctionNode, source: Source, meanings: Meanings) -> Iterator[Finding]:
     """Yield what is wrong with the step that *function* is declared to be."""
-    options = _options(function, source, meanings)
+    options = options_of(function, source, meanings)
     if options.reads and options.idempotent is False:
         yield finding(source, "effect-class", options.at, "a step cannot be both `reads=True` and `idempotent=False`")
     if options.idempotent is False and (options.attempts or 1) > 1 and not options.on:
@@ -40,7 +40,7 @@ def check_step(function: FunctionNode, source: Source, meanings: Meanings) -> It
         )
         yield finding(source, "effect-class", options.at, message)
     if options.reads:
-        for call, place in _calls(function, source, meanings):
+        for call, place in calls_of(function, source, meanings):
             if _writes(call, place, meanings):
                 name = getattr(function, "name", "")
                 message = f"`{shown(call)}` writes, and the step `{name}` that does it is declared `reads=True`"
@@ -52,7 +52,7 @@ def check_step(function: FunctionNode, source: Source, meanings: Meanings) -> It
 def _without_key(function: FunctionNode, source: Source, meanings: Meanings) -> Iterator[Finding]:
     if any(_names_key(node) for node in ast.walk(function)):
         return
-    for call, place in _calls(function, source, meanings):
+    for call, place in calls_of(function, source, meanings):
         if posts(meanings.of(call.func, place).name):
             message = f"`{shown(call)}` may be done twice: the step is tried again, and hands over no idempotency key"
             yield finding(place, "no-key", call, message)
@@ -65,7 +65,8 @@ def _names_key(node: ast.AST) -> bool:
     return isinstance(text, str) and "idempotency" in text.lower()
 
 
-def _options(function: FunctionNode, source: Source, meanings: Meanings) -> Options:
+def options_of(function: FunctionNode, source: Source, meanings: Meanings) -> Options:
+    """Return what the decorator of the step *function* says."""
     for decorator in getattr(function, "decorator_list", ()):
         if isinstance(decorator, ast.Call) and meanings.of(decorator.func, source).name in {"loom.step", "loom.tool"}:
             given = {each.arg: each.value for each in decorator.keywords}
@@ -93,7 +94,7 @@ def _retry(node: ast.expr | None, source: Source, meanings: Meanings) -> tuple[i
     return (attempts.value if is_number else None), "on" in given  # type: ignore[attr-defined]  # told by the line above
 
 
-def _calls(function: FunctionNode, source: Source, meanings: Meanings) -> Iterator[tuple[ast.Call, Source]]:
+def calls_of(function: FunctionNode, source: Source, meanings: Meanings) -> Iterator[tuple[ast.Call, Source]]:
     """Yield the calls that *function* makes, and those of the functions of the project that it calls."""
     seen: set[ast.AST] = {function}
     pending = [(function, source, 0)]

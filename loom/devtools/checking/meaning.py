@@ -85,16 +85,18 @@ class Meanings:
         """What parameters were given where the function was called."""
         self._known: dict[tuple[ast.AST, str], Meaning] = {}
         self._brought: dict[tuple[str, str], Meaning] = {}
+        self._asked: set[ast.arg] = set()
         self._depth = 0
 
     def give(self, parameter: ast.arg, meaning: Meaning) -> bool:
-        """Note what *parameter* is given, and return whether that is news."""
+        """Note what *parameter* is given, and return whether something was told without it."""
         before = self.given.get(parameter, UNKNOWN)
         if before != UNKNOWN or meaning == UNKNOWN:
             return False
         self.given[parameter] = meaning
-        self._known.clear()
-        return True
+        if parameter in self._asked:
+            self._known.clear()
+        return parameter in self._asked
 
     def of(self, node: ast.AST | None, source: Source) -> Meaning:
         """Return what *node*, an expression of *source*, stands for."""
@@ -184,6 +186,7 @@ class Meanings:
 
     def parameter(self, parameter: ast.arg, source: Source) -> Meaning:
         """Return what *parameter* is, by what it was given, its annotation, or its place."""
+        self._asked.add(parameter)
         if parameter in self.given:
             return self.given[parameter]
         if parameter.annotation is not None:

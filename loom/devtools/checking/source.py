@@ -234,6 +234,10 @@ class Project:
             self._sources[path] = None if text is None else self._parsed(path, text)
         return self._sources[path]
 
+    def read(self) -> list[Source]:
+        """Return all modules that were read until now."""
+        return [each for each in self._sources.values() if each is not None]
+
     def _parsed(self, path: str, text: bytes) -> Source | None:
         try:
             tree = parsed(path, text)

@@ -42,6 +42,8 @@ def _targets(node: ast.AST) -> Iterator[ast.Name | ast.Attribute | ast.Subscript
 
 
 def _is_global(here: Here, target: ast.Name) -> bool:
+    if target.id in here.source.bindings(here.visit.function):
+        return False
     declared = (each for each in inside(here.visit.function) if isinstance(each, ast.Global))
     return any(target.id in each.names for each in declared)
 
