@@ -50,6 +50,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("show", "loom_cli.commands.show", "Say where an execution stands and what it waits for"),
         Row("logs", "loom_cli.commands.logs", "Print the events of an execution, or follow them"),
         Row("watch", "loom_cli.commands.watch", "Watch a run go on until it has ended"),
+        Row("graph", "loom_cli.commands.graph", "Draw a flow, with what a run visited of it"),
         Row("gates", "loom_cli.commands.gates", "List what waits for a person, and how to answer it"),
         Row("schedules", "loom_cli.commands.schedules", "List schedules and their next ticks, or the record of one"),
         Row(

@@ -36,6 +36,7 @@ _BY_ERROR: Final = {
     "execution-not-paused": ExitCode.USAGE,
     "execution-not-found": ExitCode.NOT_FOUND,
     "gate-ambiguous": ExitCode.USAGE,
+    "flow-not-declared": ExitCode.NOT_FOUND,
     "gate-not-open": ExitCode.USAGE,
     "interrupted": ExitCode.INTERRUPTED,
     "invalid-declaration": ExitCode.USAGE,

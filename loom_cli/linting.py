@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -61,8 +61,8 @@ def checked(folder: Path, paths: Iterable[Path], asked: Asked) -> Report:
     files = flows = 0
     for root, given in _by_project(folder, paths).items():
         settings = _settings(root)
-        names = sorted({name for path in given for name in _python_files(path, root, settings.exclude)})
-        report = check(names, _reader(root), rules=_rules(asked, settings))
+        names = sorted({name for path in given for name in python_files(path, root, settings.exclude)})
+        report = check(names, reader(root), rules=_rules(asked, settings))
         found.update(_as_seen_from(folder, root, each) for each in report.findings)
         files, flows = files + report.files, flows + report.flows
     return Report(tuple(sorted(found)), files, flows)
@@ -80,7 +80,8 @@ def _by_project(folder: Path, paths: Iterable[Path]) -> dict[Path, list[Path]]:
     return projects
 
 
-def _python_files(path: Path, root: Path, exclude: list[str]) -> Iterator[str]:
+def python_files(path: Path, root: Path, exclude: list[str]) -> Iterator[str]:
+    """Yield the Python files at or below *path*, as paths from *root*: none of an environment, a cache or a hidden folder."""
     if path.is_file():
         yield path.relative_to(root).as_posix()
         return
@@ -102,7 +103,13 @@ def _is_excluded(path: str, exclude: list[str]) -> bool:
     return any(fnmatch(path, each.rstrip("/")) for each in exclude)
 
 
-def _reader(root: Path) -> Any:
+def reader(root: Path) -> Callable[[str], bytes | None]:
+    """Return what reads a file of the project at *root*, None where there is none.
+
+    Raises, when it is called:
+        FileNotUsable: it is there, and cannot be read.
+    """
+
     def read(path: str) -> bytes | None:
         file = root / path
         if not file.is_file():

@@ -31,6 +31,9 @@ def gen(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite a loom_gen.py that is not as it was written.")
     ] = False,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Write nothing; print the manifest, and each flow as a graph, as JSON.")
+    ] = False,
     inside: Annotated[
         Path | None, typer.Option("--in", metavar="DIR", help="The project's folder, if not this.")
     ] = None,
@@ -43,13 +46,21 @@ def gen(
     Example: loom gen --check
 
     Example: loom gen flow refund
+
+    Example: loom gen --graph > graph.json
     """
     cli = Cli.of(ctx)
-    _refuse_together(item, {"--check": check, "--watch": watch, "--force": force})
+    _refuse_together(item, {"--check": check, "--watch": watch, "--force": force, "--graph": graph})
+    _refuse_together("--graph" if graph else None, {"--check": check, "--watch": watch, "--force": force})
     _refuse_together("--watch" if watch else None, {"--check": check, "--json": as_json})
-    root = _project(cli, inside, may_be_bare=item is not None)
+    root = _project(cli, inside, may_be_bare=item is not None or graph)
     if item is not None:
         return _add(cli, root, item, name, as_json=as_json)
+    if graph:
+        from loom_cli.picturing import compiled
+
+        cli.screen.json(compiled(root))
+        return ExitCode.DONE
     if watch:
         return _watch(cli, root, force=force)
     return _tell(cli, generate_module(root, read_sources(root), check=check, force=force), as_json=as_json)

@@ -29,6 +29,7 @@ from loom.devtools.dst.invariants import Breach
 from loom.devtools.dst.schedule import Schedule
 from loom.devtools.dst.searching import Finding, Report
 from loom.devtools.dst.telling import report_json
+from loom.devtools.graphing.reading import shape_of
 from loom.devtools.projects import new_project
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.migrating import Migration
@@ -122,6 +123,12 @@ CORES: Final[dict[str, Core]] = {
         ),
         lambda shape: shape["finding"]["command"] == "loom torture hello --seed 3 --schedule step.1:crash-after --real",
         "torture hello --seeds 20 --json",
+    ),
+    "graph": Core(
+        shape_of,
+        lambda: shape_of("hello", ["flows/hello.py"], {"flows/hello.py": FLOW}.get),
+        lambda shape: (shape.flow, shape.place.line, shape.body) == ("hello", 4, ()),
+        "graph hello",
     ),
     "run": Core(
         outcome_json,
