@@ -412,7 +412,7 @@ class Driver:
         FAMILY.set(self.family)
         if not flow.takes_input or facts.defaulted:
             return flow.fn(context)
-        return flow.fn(context, values.decode(facts.input, self.hints_of(flow)[0]))
+        return flow.fn(context, _revived_input(context.execution_id, facts, self.hints_of(flow)[0]))
 
     async def hand_over(self, drive: Drive, manner: Manner) -> Outcome[Any] | None:
         """Hand the request of a verb to the drive that this process has of the run.
@@ -478,6 +478,14 @@ class Driver:
         if flow is not None and state.status == "completed":
             value = values.decode(value, self.hints_of(flow)[1])
         return outcome_of(state, value)
+
+
+def _revived_input(run_id: str, facts: RunFacts, takes: Any) -> Any:
+    try:
+        return values.decode(facts.input, takes)
+    except values.RecordUnreadable as error:
+        error.hint = f"Restore the type of the input, or give the run a new one: loom migrate {run_id} --input JSON"
+        raise
 
 
 async def _park_diverged(journal: Journal, divergence: ReplayDivergence) -> None:

@@ -47,9 +47,10 @@ class CodeChanged(LoomError):
 
     code = "code-changed"
 
-    def __init__(self, *, execution_id: str, flow: str, pinned: str, present: str) -> None:
+    def __init__(self, *, execution_id: str, flow: str, pinned: str, present: str, has_failed: bool = False) -> None:
         self.execution_id, self.flow, self.pinned, self.present = execution_id, flow, pinned, present
-        self.hint = f"Deploy the code it began with, or move it to this one: loom migrate {execution_id} --to current"
+        move = f"migrate {execution_id} --to current" if not has_failed else f"retry {execution_id} --on-change check"
+        self.hint = f"Deploy the code it began with, or have it go on with this one: loom {move}"
         super().__init__(
             f"{execution_id} began with {pinned} of {flow}, the code is {present}, and the app refuses that"
         )

@@ -207,7 +207,10 @@ class Migrating:
         records = [*records[: state.length], encode_event(moved)]
         replayed = await self._replayer.replay(state.execution_id, records)
         if not replayed.verdict.is_fine:
-            raise MigrationRefused(execution_id=state.execution_id, why=replayed.verdict.why, verdict=replayed.verdict)
+            why = replayed.verdict.why
+            if fact.given is not None and replayed.verdict.kind == "breaks":
+                why = f"{why} It was given another input as well."
+            raise MigrationRefused(execution_id=state.execution_id, why=why, verdict=replayed.verdict)
         return replayed
 
 

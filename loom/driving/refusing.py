@@ -20,4 +20,10 @@ def refuse_changed(driver: Driver, flow: Flow[Any, Any], state: ExecutionState, 
     pinned, present = state.facts.fingerprint, driver.fingerprint_of(flow)
     is_refused = on_change_of(flow, manner, driver.around) == "refuse"
     if is_refused and not (manner.asks_only or same(pinned, present)):
-        raise CodeChanged(execution_id=state.execution_id, flow=flow.id, pinned=pinned, present=present)
+        raise CodeChanged(
+            execution_id=state.execution_id,
+            flow=flow.id,
+            pinned=pinned,
+            present=present,
+            has_failed=state.status == "failed",
+        )

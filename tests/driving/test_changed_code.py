@@ -111,10 +111,13 @@ async def test_a_retry_of_a_run_of_other_code_is_refused_too() -> None:
     await over.start("shop", id=RUN)
     log = await records(over.storage)
 
-    with pytest.raises(CodeChanged):
-        await runtime(breaking("new"), storage=over.storage, on_change="refuse").retry(RUN)
+    changed = runtime(breaking("new"), storage=over.storage, on_change="refuse")
+    with pytest.raises(CodeChanged) as refused:
+        await changed.retry(RUN)
 
     assert await records(over.storage) == log
+    assert "loom retry run-1 --on-change check" in refused.value.hint
+    assert (await changed.retry(RUN, on_change="check")).status == "failed"
 
 
 async def test_a_worker_leaves_a_run_of_other_code_alone_and_says_why_once() -> None:

@@ -87,8 +87,9 @@ async def waiting(flow: Any = first, order: Any = None) -> WorkflowRuntime:
 async def test_the_migrated_input_is_recorded_and_no_later_replay_calls_the_function() -> None:
     over = await waiting()
     changed = runtime(second, storage=over.storage)
-    with pytest.raises(RecordUnreadable):
+    with pytest.raises(RecordUnreadable) as unreadable:
         await changed.resume(RUN, answer=1)
+    assert "loom migrate run-1 --input JSON" in unreadable.value.hint
 
     moved = await changed.resume_as(RUN, version="2", migrate=in_cents, principal="ada", reason="cents now")
 

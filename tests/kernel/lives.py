@@ -70,6 +70,7 @@ class Way:
     retries: int = 0
     cancel_at: int | None = None
     grace_s: float = 30.0
+    is_unpatched: bool = False
 
 
 @dataclass
@@ -177,6 +178,7 @@ class Driver:
     async def _verb(self, verb: Coroutine[Any, Any, loom.Outcome[Any]]) -> None:
         world = World(self._way.seed, forbidden=self._forbidden, healed=self._healed)
         world.effects, world.is_cancelled = self.life.effects, self._is_cancelled
+        world.is_unpatched = self._way.is_unpatched
         self._worlds.append(world)
         token = WORLD.set(world)
         try:

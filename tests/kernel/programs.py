@@ -39,13 +39,14 @@ class World:
     """What is outside the log: the effects that happened, and what the body saw in this drive.
 
     *seed* decides how long each effect takes. Where effects are *forbidden*, one that is called is an error of the test;
-    in a *healed* world no step fails.
+    in a *healed* world no step fails; in one that *is_unpatched* the code is as it was before any patch.
     """
 
     seed: int
     forbidden: bool = False
     healed: bool = False
     is_cancelled: bool = False
+    is_unpatched: bool = False
     effects: list[str] = field(default_factory=list)
     trace: list[Sight] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -369,8 +370,8 @@ async def _emit(ctx: loom.Context, at: str) -> None:
 
 
 async def _patched(ctx: loom.Context, at: str, name: int) -> None:
-    applied = ctx.patched(f"patch-{name}")
-    WORLD.get().saw(at, "patched", applied)
+    applied = not WORLD.get().is_unpatched and ctx.patched(f"patch-{name}")
+    WORLD.get().saw(at, "patched", (name, applied))
     await (ctx.run(echo, name) if applied else ctx.sleep(0, name="the old way"))
 
 
