@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from loom.app.config import LoomApp
 from loom.core.errors import ExecutionTerminated
-from loom_cli.bulk import Asked, Bulk, Call
-from loom_cli.cli import Cli
+from loom_cli.bulk import Bulk, Call
 from loom_cli.driving import Driving
 from loom_cli.exits import ExitCode
+from loom_cli.over_runs import Given
 from loom_cli.progress import progress_of
 from loom_cli.resuming import load
 from loom_cli.selecting import VERBS
@@ -19,22 +18,19 @@ WANTED: Final[Mapping[str, str]] = {"cancel": "cancelled", "pause": "paused"}
 """How a run is to stand after a verb; the command has done what it was asked then."""
 
 
-def one_or_many(
-    cli: Cli, app: LoomApp, verb: str, call: Call, *, named: str | None, asked: Asked, options: Mapping[str, Any]
-) -> ExitCode:
-    """Carry out *verb* by *call* for the run whose id begins with *named*, or for all that were asked for.
+def one_or_many(given: Given, verb: str, call: Call) -> ExitCode:
+    """Carry out *verb* by *call* for the run that was named, or for all that were asked for.
 
     Raises:
         ExecutionTerminated: it has ended; the hint says what can be done with it instead.
         ExecutionNotPaused: there is nothing to unpause.
     """
-    if named is None:
+    cli, app, asked = given.cli, given.app(), given.asked
+    if given.named is None:
         return Bulk(cli, app, VERBS[verb]).run(asked, call)
-    run_id, past = cli.run(load(app, named))
-    driving, state = (
-        Driving(cli, app, quiet=asked.quiet, as_json=asked.as_json, options=options),
-        progress_of(past).state,
-    )
+    run_id, past = cli.run(load(app, given.named))
+    driving = Driving(cli, app, quiet=asked.quiet, as_json=asked.as_json, options=given.options)
+    state = progress_of(past).state
     wanted = WANTED.get(verb, "")
     if state.status == wanted == "cancelled":
         return driving.tell_state(run_id, past, wanted=wanted)
