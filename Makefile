@@ -28,12 +28,13 @@ test-all: check ## the same with the slow tests
 	@$(PYTEST) -m "slow or not slow" -o faulthandler_timeout=2000 $(PYTEST_ARGS)
 	@$(call examples,-m "slow or not slow")
 
-check: $(READY) ## format, lint, types, import rules
+check: $(READY) ## format, lint, types, import rules, loom check
 	@$(BIN)/ruff format --check --quiet . || { echo "some files are not formatted; run: $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >.venv/imports.log 2>&1 || { cat .venv/imports.log >&2; exit 1; }
-	@echo "check: format, lint, types and import rules hold"
+	@$(BIN)/loom check examples 2>.venv/check.log || { cat .venv/check.log >&2; exit 1; }
+	@echo "check: format, lint, types and import rules hold, and the examples would replay"
 
 bench: $(READY) ## measure, as JSON lines
 	@$(BIN)/python -m tests.benchmarks

@@ -18,7 +18,7 @@ from loom.spi.surroundings import IDLE_S
 from loom.spi.threads import THREADS_MAX
 from loom_cli.command_table import ROWS
 from loom_cli.exits import ExitCode
-from tests.docs import event_table, pages
+from tests.docs import event_table, pages, rule_table
 from tests.docs.pages import EXAMPLES, PAGES, ROOT
 from tests.rows import parse_rows
 
@@ -170,6 +170,13 @@ def test_the_table_of_events_is_the_kernel_s() -> None:
 
 
 @pytest.mark.proves("NOT-01", "NOT-03", "NOT-06")
+def test_the_table_of_rules_is_the_checker_s() -> None:
+    page = rule_table.PAGE.read_text("utf-8")
+
+    assert rule_table.with_table(page) == page
+    assert page.count(rule_table.rule_table()) == 1
+
+
 def test_every_refusal_has_its_reason() -> None:
     rows = [row for row in parse_rows((ROOT / "docs" / "requirements.md").read_text("utf-8")) if row.startswith("NOT-")]
     told = dict(re.findall(r"^\| (NOT-\d+) \| [^|]+ \| ([^|]+) \|$", REFUSALS.read_text("utf-8"), re.MULTILINE))
