@@ -69,3 +69,51 @@ def test_whoever_answers_the_child_drives_its_parent_to_its_end(family: Path) ->
     assert (answered.status, answered.out) == (ExitCode.DONE, "how many: 3\n")
     assert "driving top as well\n" in answered.err
     assert Running(family, "watch", "top").ended().out.endswith("HOW MANY: 3\n")
+
+
+WORKED = """
+import loom
+
+
+@loom.step
+def work(name: str) -> str:
+    with open("effects.txt", "a") as file:
+        file.write(f"{name}\\n")
+    return name
+
+
+@loom.flow
+async def leaf(ctx: loom.Context, name: str) -> str:
+    return await ctx.run(work, name)
+
+
+@loom.flow
+async def branch(ctx: loom.Context, name: str) -> list[str]:
+    leaves = [await loom.spawn(ctx, leaf, f"{name}{n}", key=n) for n in range(2)]
+    return await loom.await_all(ctx, leaves)
+
+
+@loom.flow
+async def tree(ctx: loom.Context) -> list[list[str]]:
+    return await loom.await_all(ctx, [await loom.spawn(ctx, branch, name, key=name) for name in "ab"])
+
+
+app = loom.define_config(flows=[tree, branch, leaf], storage=loom.sqlite_storage())
+"""
+
+
+@pytest.mark.proves("CMP-12")
+def test_a_worker_drives_a_family_of_three_generations_and_each_step_once(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(WORKED, encoding="utf-8")
+    assert Running(tmp_path, "run", "tree", "--id", "top", "--detach").ended().status == ExitCode.DONE
+
+    workers = [Running(tmp_path, "worker", "--until-idle", "--poll", "0.05") for _ in range(2)]
+    ends = [worker.ended().status for worker in workers]
+
+    assert ends == [ExitCode.DONE, ExitCode.DONE]
+    top = json.loads(Running(tmp_path, "show", "top", "--json").ended().out)
+    assert (top["status"], top["result"]) == ("completed", [["a0", "a1"], ["b0", "b1"]])
+    assert sorted((tmp_path / "effects.txt").read_text(encoding="utf-8").split()) == ["a0", "a1", "b0", "b1"]
+    rows = json.loads(Running(tmp_path, "ps", "--json").ended().out)
+    assert {row["status"] for row in rows} == {"completed"}
+    assert len(rows) == 7
