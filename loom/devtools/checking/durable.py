@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Final
 
 from loom.devtools.checking.hazards import hazard_of_call, names
-from loom.devtools.checking.meaning import CONTEXT, Meaning
+from loom.devtools.checking.meaning import CONTEXT, Meaning, find_name, inside
 from loom.devtools.checking.walk import Here, shown
 
 _TASKS: Final = frozenset({"asyncio.gather", "asyncio.create_task", "asyncio.ensure_future", "asyncio.Task"})
@@ -103,9 +104,23 @@ def _is_syscall(here: Here, node: ast.expr) -> bool:
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return all(_is_syscall(here, each) for each in elements)
         case ast.Name():
-            return here.of(node).kind in {"syscall", "unknown"}
+            held = list(_held_by(here, node))
+            return (
+                all(_is_syscall(here, each) for each in held) if held else here.of(node).kind in {"syscall", "unknown"}
+            )
         case _:
             return here.of(node).kind == "syscall"
+
+
+def _held_by(here: Here, node: ast.Name) -> Iterator[ast.expr]:
+    """Yield what the list that *node* names is made of, and what is appended to it."""
+    for binding in find_name(node.id, node, here.source)[1]:
+        if isinstance(binding.node, ast.ListComp | ast.List) and binding.how == "value":
+            yield binding.node
+    for each in inside(here.visit.function):
+        match each:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[item]) if name == node.id:
+                yield item
 
 
 def awaits(here: Here, node: ast.Await) -> None:

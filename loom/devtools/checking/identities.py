@@ -11,7 +11,7 @@ from loom.devtools.checking.source import COMPREHENSIONS, FUNCTIONS, LOOPS
 from loom.devtools.checking.walk import Here, is_bound, parameters_given, shown, started_by
 
 _FIXED: Final = frozenset({"import", "class", "function"})
-_NAMING: Final = frozenset({"named", "keyed"})
+_NAMING: Final = frozenset({"named", "keyed", "retried"})
 _SERVED: Final = "each turn is served the outcome of the first, or refused where the arguments differ"
 _FORMATTING: Final = frozenset({"builtins.str", "builtins.repr", "builtins.format", "builtins.len", "builtins.int"})
 

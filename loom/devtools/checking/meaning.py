@@ -73,6 +73,7 @@ _SET_METHODS: Final = names("union intersection difference symmetric_difference 
 _CONTEXTS: Final = frozenset({"loom.Context", "loom.kernel.context.Context"})
 _STEPS: Final = frozenset({"loom.step", "loom.tool", "loom.core.step.step", "loom.core.step.tool"})
 _FLOWS: Final = frozenset({"loom.flow", "loom.core.flow.flow"})
+_PROPERTIES: Final = frozenset({"property", "cached_property"})
 _TRANSPARENT: Final = frozenset({"Optional", "Annotated", "Final", "ClassVar", "Required", "NotRequired"})
 
 
@@ -196,8 +197,11 @@ class Meanings:
         is_first = bool(arguments) and arguments[0] is parameter
         owner = next(source.above(function), None)
         if is_first and isinstance(owner, ast.ClassDef):
-            return Meaning("object", owner.name, owner, source)
-        return CONTEXT if parameter.arg == "ctx" or (is_first and self._is_flow(function, source)) else UNKNOWN
+            kind: Kind = "class" if "classmethod" in decorator_names(function) else "object"
+            return Meaning(kind, owner.name, owner, source)
+        if parameter.arg == "ctx" or (is_first and self._is_flow(function, source)):
+            return CONTEXT
+        return self.of(defaults_of(function).get(parameter), source)
 
     def _is_flow(self, function: FunctionNode, source: Source) -> bool:
         return any(self._declared_by(each, source) == "flow" for each in getattr(function, "decorator_list", ()))
@@ -260,7 +264,7 @@ class Meanings:
         return UNKNOWN
 
     def _member(self, binding: Binding, name: str, source: Source) -> Meaning:
-        if isinstance(binding.node, ast.FunctionDef) and _is_property(binding.node):
+        if isinstance(binding.node, ast.FunctionDef) and decorator_names(binding.node) & _PROPERTIES:
             return self._returned(binding.node, source)
         if isinstance(binding.node, ast.AnnAssign):
             return self.annotated(binding.node.annotation, source)
@@ -460,12 +464,22 @@ def _evaluated(node: ast.AST) -> Iterable[ast.AST]:
     return ast.iter_child_nodes(node)
 
 
-def _is_property(node: ast.FunctionDef) -> bool:
-    names = {each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in node.decorator_list}
-    return bool(names & {"property", "cached_property"})
+def decorator_names(node: ast.AST) -> set[str]:
+    """Return the last names of the decorators of *node*."""
+    decorators = getattr(node, "decorator_list", ())
+    return {each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in decorators}
 
 
-def _assigned_to_self(node: ast.ClassDef, name: str) -> Iterator[ast.expr]:
+def defaults_of(function: FunctionNode) -> dict[ast.arg, ast.expr]:
+    """Return the default value of each parameter of *function* that has one."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    found = dict(zip(reversed(positional), reversed(arguments.defaults), strict=False))
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return found | {parameter: default for parameter, default in named if default is not None}
+
+
+def _assigned_to_self(node: ast.ClassDef, name: str) -> Iterator[ast.AST]:
     for method in node.body:
         if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -473,9 +487,11 @@ def _assigned_to_self(node: ast.ClassDef, name: str) -> Iterator[ast.expr]:
             if isinstance(each, ast.Assign):
                 for target in each.targets:
                     yield from _to_attribute(target, each.value, name)
+            elif isinstance(each, ast.AnnAssign):
+                yield from _to_attribute(each.target, each, name)
 
 
-def _to_attribute(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:
+def _to_attribute(target: ast.expr, value: ast.AST, name: str) -> Iterator[ast.AST]:
     match target:
         case ast.Attribute(value=ast.Name(), attr=attr) if attr == name:
             yield value

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from loom.devtools.checking.hazards import names
-from loom.devtools.checking.meaning import find_name, inside
-from loom.devtools.checking.outside import module_variable
+from loom.devtools.checking.meaning import defaults_of, find_name, inside
+from loom.devtools.checking.outside import hazards_in, module_variable
 from loom.devtools.checking.source import Source
 from loom.devtools.checking.walk import Here, shown
 from loom.fingerprint.normal_form import FunctionNode
@@ -119,19 +119,14 @@ def _is_in_function(name: str, node: ast.AST, module: Source) -> bool:
 
 
 def growing_defaults(here: Here, function: FunctionNode) -> None:
-    """`def f(found=[])` whose body changes `found`."""
-    if isinstance(function, ast.Lambda):
-        return
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    for parameter, default in pairs:
-        if default is not None and _is_mutable(here, default) and _is_changed(function, parameter.arg):
+    """`def f(found=[])` whose body changes `found`; `def f(at=datetime.now())`, which is read when it is imported."""
+    for parameter, default in defaults_of(function).items():
+        if _is_mutable(here, default) and _is_changed(function, parameter.arg):
             message = f"`{parameter.arg}={shown(default)}` is one object for all calls, and this function changes it"
             here.report("mutable-default", default, message, "None")
+        for hazard in hazards_in(default, here.source, here.meanings):
+            message = f"`{parameter.arg}={shown(default)}` is what `{hazard.name}` gave when this function was defined"
+            here.report("import-time", default, message)
 
 
 def _is_mutable(here: Here, default: ast.expr) -> bool:

@@ -324,3 +324,70 @@ def test_columns_count_characters_and_only_chosen_rules_are_applied() -> None:
 
 def test_every_rule_says_what_it_finds_and_what_to_write_instead() -> None:
     assert all(rule.finds and rule.instead and rule.severity in {"error", "warning"} for rule in RULES.values())
+
+
+# Followed a little further
+
+
+FURTHER = {
+    "tasks kept in a list": (
+        "import asyncio\nasync def one(ctx): ...\n@loom.flow\nasync def f(ctx, items):\n    tasks = [one(ctx) for x in items]\n    await asyncio.gather(*tasks)\n",
+        ["bare-concurrency:7"],
+    ),
+    "syscalls kept in a list": (
+        "import asyncio\n@loom.flow\nasync def f(ctx, items):\n    asked = []\n    for x in items:\n        asked.append(ctx.sleep(x))\n    await asyncio.gather(*asked)\n",
+        [],
+    ),
+    "a class method that counts": (
+        "class C:\n    n = 0\n    @classmethod\n    def up(cls):\n        cls.n += 1\n@loom.flow\nasync def f(ctx):\n    C.up()\n",
+        ["global-mutation:6"],
+    ),
+    "a set kept by an object": (
+        "class C:\n    def __init__(self):\n        self.seen: set[str] = set()\n    def all(self):\n        return list(self.seen)\n@loom.flow\nasync def f(ctx):\n    C().all()\n",
+        ["set-order:6"],
+    ),
+    "a clock that a default is": (
+        "import time\ndef at(clock=time.time):\n    return clock()\n@loom.flow\nasync def f(ctx):\n    at()\n",
+        ["clock:4"],
+    ),
+    "a clock that a default has read": (
+        "import time\n@loom.flow\nasync def f(ctx, at=time.time()):\n    return at\n",
+        ["import-time:4"],
+    ),
+    "a set that a step returns": (
+        "@loom.step\ndef tags() -> set[str]: ...\n@loom.flow\nasync def f(ctx):\n    for tag in await ctx.run(tags):\n        await ctx.sleep(1)\n",
+        ["set-order:6"],
+    ),
+    "a set that an answer is": (
+        "@loom.flow\nasync def f(ctx):\n    return list(await ctx.suspend('tags', expects=set[str]))\n",
+        ["set-order:4"],
+    ),
+    "a set that is handed to a helper": (
+        "def first(items):\n    return list(items)[0]\n@loom.flow\nasync def f(ctx, given):\n    return first(set(given))\n",
+        ["set-order:3"],
+    ),
+    "a helper that keeps a name, called in a loop of its caller's caller": (
+        "async def ask(ctx, step):\n    await ctx.run(step.named('x'))\nasync def turn(ctx, step):\n    await ask(ctx, step)\n@loom.flow\nasync def f(ctx, step):\n    while True:\n        await turn(ctx, step)\n",
+        ["loop-id:3"],
+    ),
+    "a helper whose name is its argument, called in a loop": (
+        "async def ask(ctx, step, name):\n    await ctx.run(step.named(name))\n@loom.flow\nasync def f(ctx, step):\n    for n in range(3):\n        await ask(ctx, step, f'n{n}')\n",
+        [],
+    ),
+    "a method whose object counts, called in a loop": (
+        "class C:\n    n = 0\n    async def ask(self, ctx, step):\n        await ctx.run(step.named(f'x{self.n}'))\n@loom.flow\nasync def f(ctx, step):\n    c = C()\n    for _ in range(3):\n        c.n += 1\n        await c.ask(ctx, step)\n",
+        [],
+    ),
+    "a function made into a step is none of the flow": (
+        "import time\ndef now():\n    return time.time()\n@loom.flow\nasync def f(ctx):\n    return await ctx.run(loom.step(id='now')(now))\n",
+        [],
+    ),
+}
+
+
+@pytest.mark.proves("EFF-07")
+@pytest.mark.parametrize("what", FURTHER)
+def test_it_is_followed(what: str) -> None:
+    text, rules = FURTHER[what]
+
+    assert found(text) == rules
