@@ -14,18 +14,16 @@ from typing import Any, Final, NamedTuple
 
 from loom import values
 from loom.core.envelope import EventEnvelope
-from loom.core.errors import LoomError
 from loom.core.json import JsonObject
 from loom.core.state import ExecutionState
 from loom.driving.asked_facts import fact_asked
-from loom.driving.errors import ExecutionNotFailed
 from loom.driving.replay_drive import Asked
 from loom.driving.replaying import Replayed
-from loom.driving.retrying import retried
 from loom.driving.verdicts import Verdict
-from loom.kernel.codec import encode_event, payload_json
+from loom.kernel.codec import EXTRA, encode_event, payload_json
 from loom.kernel.errors import LogCorrupt
 from loom.lenses.folding import log_chain, state_digest, states
+from loom.lenses.log_laws import unlawful
 from loom.spi.event_store import EventRecord
 
 Event = EventEnvelope[Any]
@@ -81,9 +79,15 @@ def proof_of(records: Sequence[EventRecord], replayed: Replayed) -> Proof:
     folded, damage = _folded(events)
     lines = tuple(_lines(records, events, by_start, folded))
     end = None if replayed.end is None else values.digest([replayed.end[0], _plain(replayed.end[1])])
-    problems = [*damage, *_of_verdict(verdict), *_of_records(records, events), *_of_laws(events, folded)]
-    for each in asked:
-        problems += _of_call(each, events, is_same=verdict.kind == "same")
+    problems = [
+        *damage,
+        *_of_verdict(verdict),
+        *_of_records(records, events),
+    ]
+    problems += [Problem(at, "it does not fit what came before it") for at in unlawful(events, folded)]
+    noted = folded[-1].facts.noted if folded else {}
+    for each in asked if verdict.kind == "same" else ():
+        problems += _of_call(each, events, noted)
     problems = sorted(dict.fromkeys(problems), key=lambda p: -1 if p.sequence is None else p.sequence)
     whole = values.digest([verdict.id, [list(line) for line in lines], end])
     chain = log_chain(events) if events else ""
@@ -186,49 +190,24 @@ def _of_records(records: Sequence[EventRecord], events: Sequence[Event]) -> Iter
     for record, event in zip(records, events, strict=False):
         if encode_event(event) != record:
             yield Problem(record.sequence, "its bytes are not those that Loom writes for what it says")
+        if EXTRA in event.metadata:
+            yield Problem(record.sequence, f"it holds what no fact of its type has: {', '.join(event.metadata[EXTRA])}")
         if record.at < at:
             yield Problem(record.sequence, "it is older than the event before it")
         at = record.at
 
 
-def _of_laws(events: Sequence[Event], folded: Sequence[ExecutionState]) -> Iterator[Problem]:
-    """Yield the events of the run itself that do not say of the state before them what it was."""
-    for event, before in zip(events[1:], folded, strict=False):
-        fact = event.payload
-        expected: Any = None
-        if event.type == "EXECUTION_RESUMED":
-            expected = fact._replace(cut_off=True if before.status == "running" else None)
-        elif event.type == "EXECUTION_TAKEN_OVER":
-            expected = fact._replace(token=before.facts.drives + 1)
-        elif event.type == "EXECUTION_MIGRATED":
-            expected = fact._replace(before=before.facts.fingerprint)
-        elif event.type == "EXECUTION_RETRIED":
-            expected = _retried(before)
-        if expected is not None and fact != expected:
-            yield Problem(event.sequence, "it does not fit what came before it")
-
-
-def _retried(before: ExecutionState) -> Any:
-    try:
-        return retried(before)
-    except ExecutionNotFailed as error:
-        return error
-    except LoomError:
-        return None  # a rule of today that a log of yesterday need not keep
-
-
-def _of_call(each: Asked, events: Sequence[Event], *, is_same: bool) -> Iterator[Problem]:
-    """Yield what is wrong with the facts of one syscall that the body has asked."""
+def _of_call(each: Asked, events: Sequence[Event], noted: Mapping[int, str]) -> Iterator[Problem]:
+    """Yield what is wrong with the facts of one syscall that the body has asked; *noted* are other arguments it may have."""
     call, record = each
     start, outcome = record
-    noted = call.digest != start.payload.digest
-    if noted and is_same:
-        yield Problem(start.sequence, f"its digest is not that of what {call.id} is asked with")
-    if not is_same:
-        return
-    fact = fact_asked(call, generation=start.payload.gen or 0)
-    if fact is not None and not noted:
-        yield from _of_start(start, fact, before_at=events[start.sequence - 1].at)
+    if start.sequence not in noted:
+        if call.digest != start.payload.digest:
+            yield Problem(start.sequence, f"its digest is not that of what {call.id} is asked with")
+        elif (fact := fact_asked(call, generation=start.payload.gen or 0)) is not None:
+            yield from _of_start(start, fact, before_at=events[start.sequence - 1].at)
+        elif start.type == "DECISION_RECORDED" and call.syscall.asked() != {"candidates": start.payload.candidates}:
+            yield Problem(start.sequence, f"its candidates are not what {call.id} is asked with")
     if outcome is not None and not _is_revived(call, outcome):
         yield Problem(outcome.sequence, f"what {call.id} is given is not written as Loom writes it")
 
