@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,12 +79,13 @@ class Project:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOOM_PRINCIPAL", "ada")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    return Project(tmp_path)
+    yield Project(tmp_path)
+    sys.modules.pop("app", None)
 
 
 def test_a_run_from_before_an_edit_goes_on_where_it_fits_and_one_line_says_so(shop: Project) -> None:
