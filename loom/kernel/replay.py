@@ -91,7 +91,7 @@ class Recorded:
         if self._code_changed:
             return "The code of the flow changed since this was recorded."
         if start.payload.id == call.id and start.type == call.syscall.starts:
-            return "The flow made other arguments this time: a clock, randomness, a set or outside state in the flow?"
+            return "The flow made other arguments this time: a clock, randomness, a set or outside state in it, a changed input?"
         return "The flow took another way this time: a clock, randomness, a set or outside state in the flow?"
 
     def may_lack(self, branch: Branch) -> bool:

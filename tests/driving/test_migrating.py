@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +17,9 @@ from loom.driving.errors import CodeChanged, CodeNotPresent, Denied, ExecutionDr
 from loom.driving.migrating import Carried
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import ReplayDivergence
+from loom.spi.event_store import Append, AppendResult
+from loom.spi.host import VirtualHost
+from loom.spi.memory import MemoryStorage
 from loom.values import InvalidPayload, RecordUnreadable
 from tests.kernel.running import RUN, cut_off_after, kinds, payloads, records, runtime
 
@@ -383,3 +388,71 @@ async def test_a_paused_run_stays_paused() -> None:
 
     assert (await changed.load_state(RUN)).status == "paused"
     assert (await changed.unpause(RUN)).status == "suspended"
+
+
+class Interrupted(MemoryStorage):
+    """A store in which something else happens just before an append."""
+
+    before: Callable[[], Awaitable[Any]] | None = None
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
+        before, self.before = self.before, None
+        if before is not None:
+            await before()
+        return await super().append(batch)
+
+
+async def test_what_happened_to_the_run_meanwhile_is_looked_at_before_it_is_moved() -> None:
+    storage = Interrupted()
+    over = runtime(first, storage=storage)
+    await over.start(first, Order("a-1", 7), id=RUN)
+    storage.before = partial(over.pause, RUN)
+
+    migration = await runtime(second, storage=storage).migrate(RUN, migrate=in_cents)
+
+    assert (await kinds(over))[-2:] == ["PAUSED", "MIGRATED"]
+    assert (migration.status, migration.sequence) == ("paused", 6)
+
+
+async def test_a_run_that_was_answered_meanwhile_and_ended_is_not_moved() -> None:
+    storage = Interrupted()
+    over = runtime(first, storage=storage)
+    await over.start(first, Order("a-1", 7), id=RUN)
+    storage.before = partial(over.resume, RUN, answer=1)
+
+    with pytest.raises(ExecutionTerminated):
+        await runtime(second, storage=storage).migrate(RUN, migrate=in_cents)
+
+    assert (await kinds(over))[-1] == "COMPLETED"
+
+
+async def test_a_run_that_its_driver_left_behind_is_moved_and_taken_over_by_who_drives_it() -> None:
+    begun = asyncio.Event()
+
+    async def rest() -> str:
+        if not begun.is_set():
+            begun.set()
+            await asyncio.Event().wait()
+        return "rested"
+
+    def version(note: str) -> loom.Flow[[Order], Any]:
+        @loom.flow(id="shop")
+        async def shop(ctx: loom.Context, order: Order) -> Any:
+            return [await ctx.run("rest", rest), note]
+
+        return shop
+
+    over = runtime(version("old"), host=VirtualHost("gone"))
+    driving = asyncio.create_task(over.start("shop", Order("a-1", 7), id=RUN))
+    await begun.wait()
+    host = VirtualHost("here")
+    host.gone.add("gone/1")
+    changed = runtime(version("new"), storage=over.storage, host=host, on_change="refuse")
+
+    await changed.migrate(RUN)
+    outcome = await changed.resume(RUN)
+
+    assert outcome.value == ["rested", "new"]
+    assert [kind for kind in await kinds(changed) if kind in ("MIGRATED", "TAKEN_OVER")] == ["MIGRATED", "TAKEN_OVER"]
+    driving.cancel()
+    await asyncio.gather(driving, return_exceptions=True)
