@@ -96,8 +96,7 @@ class Migrating:
         flows: Mapping[str, Flow[Any, Any]],
         tools: Mapping[str, Step[Any, Any]],
     ) -> None:
-        self._driver, self._flow_of, self._flows = driver, flow_of, flows
-        self._replayer = Replayer(flows, tools, is_lenient=True)
+        self._driver, self._flow_of, self._flows, self._tools = driver, flow_of, flows, tools
 
     def fingerprint(self, flow: Flow[Any, Any] | str) -> str:
         """Return the fingerprint of the code of *flow*.
@@ -205,7 +204,7 @@ class Migrating:
         )
         records = await stored_log(self._driver.around.storage, state.execution_id)
         records = [*records[: state.length], encode_event(moved)]
-        replayed = await self._replayer.replay(state.execution_id, records)
+        replayed = await Replayer(self._flows, self._tools, is_lenient=True).replay(state.execution_id, records)
         if not replayed.verdict.is_fine:
             why = replayed.verdict.why
             if fact.given is not None and replayed.verdict.kind == "breaks":
