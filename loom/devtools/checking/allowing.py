@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from loom.devtools.checking.findings import RULES, Finding
@@ -47,22 +47,26 @@ def _allow(token: tokenize.TokenInfo) -> Allow | None:
 
 
 def answered_for(
-    found: Iterable[Finding], sources: Iterable[Source], *, asked: Collection[str], judged: Collection[Source]
+    found: Iterable[Finding],
+    sources: Iterable[Source],
+    *,
+    asked: Collection[str],
+    judged: Callable[[Source, int], bool],
 ) -> Iterator[Finding]:
-    """Yield those of *found* that no comment of *sources* allows, and what is wrong with the comments of those *judged*.
+    """Yield those of *found* that no comment of *sources* allows, and what is wrong with the comments.
 
-    *asked* are the rules that were applied: a comment for another one is not called unused.
+    *asked* are the rules that were applied: a comment for another one is not called unused. Nor is one on a line that cannot be
+    *judged*: the guard of strict runs may need it there.
     """
     left = list(found)
     for source in sources:
         for allow in allows_in(source):
-            if source in judged:
-                yield from _wrong(allow, source.path)
+            yield from _wrong(allow, source.path)
             if not allow.reason:
                 continue
             covered = [each for each in left if _covers(allow, each, source.path)]
             left = [each for each in left if each not in covered]
-            used = {each.rule for each in covered} if source in judged else set(allow.rules)
+            used = {each.rule for each in covered} if judged(source, allow.covers) else set(allow.rules)
             for rule in allow.rules:
                 if rule in RULES and rule not in used and rule in asked and rule not in _UNSUPPRESSED:
                     yield _about(allow, source.path, f"nothing here breaks `{rule}`, so there is nothing to allow")

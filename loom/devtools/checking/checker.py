@@ -91,9 +91,20 @@ def check(paths: Iterable[str], read: Read, *, rules: Collection[str] = frozense
         Finding(path, error.line, 1, "syntax", error.problem, error.line, 1) for path, error in project.broken.items()
     ]
     found = [each for each in (*going.found(), *declared, *broken) if each.rule in rules]
-    left = answered_for(found, project.read(), asked=rules, judged=targets)
+
+    def judged(source: Source, line: int) -> bool:
+        return source in targets and not _is_dark(source, line, going)
+
+    left = answered_for(found, project.read(), asked=rules, judged=judged)
     findings = {each for each in left if each.rule in rules}
     return Report(tuple(sorted(findings)), len(targets) + len(broken), flows)
+
+
+def _is_dark(source: Source, line: int, going: walk.Walk) -> bool:
+    """Return whether something is called on *line* of which nothing is known."""
+    calls = (each for each in source.parents if isinstance(each, ast.Call))
+    here = (each for each in calls if each.lineno <= line <= (each.end_lineno or each.lineno))
+    return any(going.meanings.of(each.func, source).kind == "unknown" for each in here)
 
 
 def _declared(source: Source, going: walk.Walk) -> Iterator[tuple[Any, str]]:

@@ -48,6 +48,10 @@ def test_a_comment_is_not_unused_when_its_rule_is_not_applied() -> None:
     assert report(text, rules=set(RULES) - {"clock"}).findings == ()
 
 
+def test_a_comment_is_not_unused_where_only_a_strict_run_can_know() -> None:
+    assert found(f"{FLOW}    return CLOCKS['wall']()  # loom: allow[clock] for people only\n") == []
+
+
 def test_a_comment_two_lines_above_or_in_a_text_allows_nothing() -> None:
     assert found(f"{FLOW}    # loom: allow[clock] far\n\n    return time.time()\n") == ["allow:5", "clock:7"]
     assert found(f"{FLOW}    '# loom: allow[clock] text'; return time.time()\n") == ["clock:5"]
