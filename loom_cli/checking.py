@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from loom.devtools.bundles import runs_of
-from loom.devtools.deploying import Checking, DeployReport, StoredRun, report_of
+from loom.devtools.deploying import DeployReport, StoredRun, report_of
 from loom.driving.verdicts import Verdict
 from loom_cli.cli import Cli
 from loom_cli.deploy_formats import FORMATS
 from loom_cli.exits import ExitCode
-from loom_cli.replays import STYLES, WORDS, Meant, from_here, reader_of, runs_in, short, verdict_json
+from loom_cli.replays import STYLES, WORDS, Meant, checking_of, from_here, reader_of, runs_in, short, verdict_json
 from loom_cli.screen import Column, Screen, Styled
 from loom_cli.watching import prints_beside_the_result
 from loom_cli.wording import counted
@@ -71,7 +71,7 @@ def _print(screen: Screen, report: DeployReport, form: str) -> None:
 
 
 async def _each(cli: Cli, app: LoomApp, runs: AsyncIterator[StoredRun], known: Callable[[Verdict], None]) -> None:
-    checking = Checking(app.registry.flows, app.registry.tools)
+    checking = checking_of(app)
     async for verdict in checking.verdicts(runs):
         known(from_here(verdict, cli.folder))
 

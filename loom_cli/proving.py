@@ -7,12 +7,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from loom.devtools.deploying import Checking, StoredRun
+from loom.devtools.deploying import StoredRun
 from loom.lenses.proving import Problem, Proof, differing, proof_of
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
-from loom_cli.replays import STYLES, WORDS, Meant, from_here, reader_of, runs_in, short, side_text, verdict_json
+from loom_cli.replays import (
+    STYLES,
+    WORDS,
+    Meant,
+    checking_of,
+    from_here,
+    reader_of,
+    runs_in,
+    short,
+    side_text,
+    verdict_json,
+)
 from loom_cli.screen import Column, Screen, Styled
 from loom_cli.watching import prints_beside_the_result
 from loom_cli.wording import counted
@@ -68,7 +79,7 @@ class Proving:
                 run = await anext(runs)
         finally:
             await storage.close()
-        checking = Checking(self._app.registry.flows, self._app.registry.tools)
+        checking = checking_of(self._app)
         replayed = await checking.replayed(run)
         return proof_of(run.records, replayed._replace(verdict=from_here(replayed.verdict, self._cli.folder)))
 

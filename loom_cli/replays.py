@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from loom.core.ids import ExecutionId
-from loom.devtools.deploying import StoredRun
+from loom.devtools.deploying import Checking, StoredRun
 from loom.driving.replaying import stored_log
 from loom.driving.verdicts import Verdict, VerdictKind
 from loom.spi.errors import StoreCorrupt
@@ -52,6 +52,11 @@ def reader_of(app: LoomApp) -> Storage:
 
     file = store_file(app.storage.url)
     return SqliteStorage(file, readonly=True) if file is not None else app.storage
+
+
+def checking_of(app: LoomApp) -> Checking:
+    """Return what replays runs against the code of *app*, as the app itself would."""
+    return Checking(app.registry.flows, app.registry.tools, on_change=app.runtime.surroundings.on_change)
 
 
 async def runs_in(storage: Storage, meant: Meant) -> AsyncIterator[StoredRun]:
@@ -146,7 +151,7 @@ def _from(where: str, folder: Path) -> str:
 
 def short(verdict: Verdict) -> str:
     """Return what is to be said of a verdict in one line, empty where there is nothing."""
-    if verdict.kind == "migrates":
+    if verdict.is_fine:
         told = [f"{each['id']} is asked with other arguments" for each in verdict.differences]
         if verdict.end is not None:
             told.append(f"would end otherwise: {side_text(verdict.end['now'])}")

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from loom.core.changes import OnChange
 from loom.core.flow import Flow
 from loom.core.step import Step
 from loom.devtools.cut_off import CutOff, cut_off
@@ -51,10 +52,19 @@ class StoredRun(NamedTuple):
 
 
 class Checking:
-    """Replays stored runs against the code at hand, *flows* and *tools*, one after the other."""
+    """Replays stored runs against the code at hand, *flows* and *tools*, one after the other.
 
-    def __init__(self, flows: Mapping[str, Flow[Any, Any]], tools: Mapping[str, Step[Any, Any]] | None = None) -> None:
-        self._replayer = Replayer(flows, tools)
+    *on_change* is that of the app, for flows that have none of their own: with `allow`, arguments may differ under the same code.
+    """
+
+    def __init__(
+        self,
+        flows: Mapping[str, Flow[Any, Any]],
+        tools: Mapping[str, Step[Any, Any]] | None = None,
+        *,
+        on_change: OnChange = "check",
+    ) -> None:
+        self._replayer = Replayer(flows, tools, is_lenient=on_change == "allow")
 
     async def replayed(self, run: StoredRun) -> Replayed:
         """Return what came of the replay of *run*, cut off from the world."""

@@ -30,6 +30,8 @@ Event = EventEnvelope[Any]
 
 PATIENCE_S: Final = 5.0
 """So long a replay waits for a body that is busy with something of its own before it goes by what there is."""
+HASTE_S: Final = 0.1
+"""The same, for a flow that has worn that patience out once: it is to try it once, and not once a run."""
 GLANCE_S: Final = 0.005
 _FORCED: Final = ("force", "superseded")
 """Why a run was ended without asking its body."""
@@ -67,13 +69,26 @@ class Watched(Recorded):
 
 
 class ReplayDrive(Drive):
-    """Drives a body along its log. *end* is the event that ended the run, which its log goes up to; None: it is open."""
+    """Drives a body along its log. *end* is the event that ended the run, which its log goes up to; None: it is open.
 
-    def __init__(self, journal: Journal, setting: Setting, *, end: Event | None, flow: Flow[Any, Any]) -> None:
+    A body that is busy with something of its own is given *patience_s* seconds; then *is_worn_out* tells that they were not enough.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        setting: Setting,
+        *,
+        end: Event | None,
+        flow: Flow[Any, Any],
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         super().__init__(journal, setting)
         self.recorded = Watched(journal.state, code_changed=not setting.same_code, is_lenient=setting.is_lenient)
         self.asking.recorded, self.delivery.queue = self.recorded, self.recorded.outcomes
         self._end, self._flow = end, flow
+        self._patience_s, self.is_worn_out = patience_s, False
+        self._waited: tuple[int, float] | None = None
         self.stood_at = ""
         self.declined: Sequence[str] = ()
         """The patches that the run had passed when it was asked for them first."""
@@ -97,6 +112,19 @@ class ReplayDrive(Drive):
             self.stood_at = self.stands_at()
         super().stop(error)
 
+    def may_still_come(self) -> bool:
+        """Whether a branch that stands in no syscall may ask what was recorded, if it is given time."""
+        if self.delivery.moving == 0:
+            return False
+        loop = asyncio.get_running_loop()
+        if self._waited is None or self._waited[0] != self.delivery.progress:
+            self._waited = self.delivery.progress, loop.time() + self._patience_s
+        if loop.time() > self._waited[1]:
+            self.is_worn_out = True
+            return False
+        loop.call_later(GLANCE_S, self.delivery.stir)
+        return True
+
     async def reached(self) -> None:
         """The body stands still, and all that is recorded was delivered: see how it ends, and stop.
 
@@ -111,8 +139,11 @@ class ReplayDrive(Drive):
 
     async def _give_time(self) -> None:
         """Let a body that stands in no syscall end, if the run did."""
-        until = asyncio.get_running_loop().time() + PATIENCE_S
-        while self._is_busy_by_itself() and asyncio.get_running_loop().time() < until:
+        until = asyncio.get_running_loop().time() + self._patience_s
+        while self._is_busy_by_itself():
+            if asyncio.get_running_loop().time() > until:
+                self.is_worn_out = True
+                return
             assert self.body is not None
             await asyncio.wait({self.body}, timeout=GLANCE_S)
 

@@ -26,7 +26,7 @@ from loom.driving.driver import Driver
 from loom.driving.family import Verbs
 from loom.driving.inputs import encoded_input
 from loom.driving.reading import refuse_newer
-from loom.driving.replay_drive import Asked, Reached, ReplayDrive
+from loom.driving.replay_drive import HASTE_S, PATIENCE_S, Asked, Reached, ReplayDrive
 from loom.driving.starting import Starting
 from loom.driving.verdicts import Verdict
 from loom.driving.well_typed import mistyped
@@ -94,6 +94,7 @@ class Replayer:
     ) -> None:
         self._is_lenient = is_lenient
         self._flows, self._tools = dict(flows), dict(tools or {})
+        self._wearing: set[str] = set()
         self._around = Surroundings(
             storage=cast("Storage", _Nothing()), effects=cast("Any", _Nothing()), clock=VirtualClock(0)
         )
@@ -146,8 +147,11 @@ class Replayer:
         present = self._driver.fingerprint_of(flow)
         is_same = same(state.facts.fingerprint, present)
         setting = self._setting(flow, present, is_same=is_same)
-        drive = ReplayDrive(_journal(state), setting, end=end, flow=flow)
+        patience_s = HASTE_S if flow.id in self._wearing else PATIENCE_S
+        drive = ReplayDrive(_journal(state), setting, end=end, flow=flow, patience_s=patience_s)
         stopped = await self._until_it_stops(drive, flow)
+        if drive.is_worn_out:
+            self._wearing.add(flow.id)
         if isinstance(stopped, Reached):
             verdict = _reached(about, drive, is_same=is_same)
         else:
@@ -177,7 +181,7 @@ class Replayer:
             resources={},
             fingerprint=present,
             same_code=is_same,
-            is_lenient=self._is_lenient,
+            is_lenient=self._is_lenient or flow.on_change == "allow",
             encode_result=values.codec_for(returns, "result").encode,
             encode_input=partial(encoded_input, flow, takes),
             successor=_no_successor,

@@ -341,3 +341,15 @@ async def test_verdicts_come_one_by_one() -> None:
         (DONE, "same"),
         ("lost", "damaged"),
     ]
+
+
+@pytest.mark.parametrize(("on_change", "kind"), [("check", "breaks"), ("refuse", "breaks"), ("allow", "same")])
+async def test_an_app_that_allows_other_arguments_is_checked_as_one(on_change: Any, kind: str) -> None:
+    storage = MemoryStorage()
+    await loom.define_config(flows=[unsteady], storage=storage).runtime.start(unsteady, id="r")
+    log = await stored_log(storage, ExecutionId("r"))
+
+    checking = Checking({"unsteady": unsteady}, on_change=on_change)
+    verdict = (await checking.replayed(StoredRun("r", log))).verdict
+
+    assert (verdict.kind, len(verdict.differences)) == (kind, int(kind == "same"))

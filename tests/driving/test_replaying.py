@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,9 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loom
+from loom.core.facts import ExecutionPaused
 from loom.core.flow import Flow
-from loom.driving.replaying import LogReader, Replayer, stored_log
+from loom.core.ids import ExecutionId
+from loom.core.state import empty_state
+from loom.driving.replay_drive import PATIENCE_S
+from loom.driving.replaying import LogReader, Replayer, ReplayRefuses, _journal, _Nothing, stored_log
 from loom.driving.verdicts import Verdict
+from loom.kernel.errors import ReplayDivergence
 from loom.spi.event_store import EventRecord, ExecutionQuery
 from loom.spi.memory import MemoryStorage
 from tests.coordination import kin
@@ -133,8 +139,6 @@ async def test_parents_and_children_replay_each_by_its_own_log_and_start_nobody(
 
 @loom.step(idempotent=False, timeout=timedelta(seconds=0.01))
 async def pays() -> None:
-    import asyncio
-
     await asyncio.sleep(1)
 
 
@@ -176,3 +180,91 @@ def test_what_a_replay_is_given_of_a_store_can_read_and_nothing_else() -> None:
     assert [name for name in vars(LogReader) if not name.startswith("_")] == ["read"]
     assert get_type_hints(stored_log)["reader"] is LogReader
     assert "storage" not in get_type_hints(Replayer.__init__)
+
+
+# -- as a flow is --------------------------------------------------------------------------------------------------------
+
+
+@loom.step
+async def note(what: str) -> str:
+    return what
+
+
+@loom.flow
+async def talks(ctx: loom.Context) -> None:
+    ctx.log.warning("it is said once")
+    await ctx.run(note, "a")
+    ctx.log.warning("and not again")
+    await ctx.suspend("go")
+
+
+async def test_a_replay_says_nothing_that_the_flow_said_before(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    await loom.define_config(flows=[talks], storage=storage).runtime.start(talks, id="r")
+    log = await stored_log(storage, ExecutionId("r"))
+    said = [record.getMessage() for record in caplog.records]
+    caplog.clear()
+
+    verdict = await verdict_of(log, talks, run="r")
+
+    assert said == ["it is said once", "and not again"]
+    assert (verdict.kind, caplog.records) == ("same", [])
+
+
+def dawdling(steps: int, *, seconds: float) -> Flow[Any, Any]:
+    """Return a flow that waits by itself between its steps, which no flow should."""
+
+    @loom.flow(id="dawdling")
+    async def flow(ctx: loom.Context) -> str:
+        for _ in range(steps):
+            await ctx.run(note, "a")
+        await asyncio.sleep(seconds)
+        return "done"
+
+    return flow
+
+
+async def test_a_flow_that_waits_by_itself_is_given_time_once_and_not_once_a_run() -> None:
+    storage = MemoryStorage()
+    app = loom.define_config(flows=[dawdling(2, seconds=0)], storage=storage)
+    for n in range(4):
+        await app.runtime.start("dawdling", id=f"r-{n}")
+    held = [await stored_log(storage, ExecutionId(f"r-{n}")) for n in range(4)]
+    patient, never = dawdling(2, seconds=0.05), dawdling(1, seconds=3600)
+    begun = asyncio.get_running_loop().time()
+
+    replayer = Replayer({"dawdling": patient})
+    assert {(await replayer.replay(f"r-{n}", log)).verdict.kind for n, log in enumerate(held)} <= {"same", "migrates"}
+    replayer = Replayer({"dawdling": never})
+    assert {(await replayer.replay(f"r-{n}", log)).verdict.kind for n, log in enumerate(held)} == {"breaks"}
+
+    assert asyncio.get_running_loop().time() - begun < 3 * PATIENCE_S
+
+
+async def test_a_replay_has_nothing_to_write_to_and_nothing_to_act_with() -> None:
+    journal = _journal(empty_state(ExecutionId("r")))
+
+    with pytest.raises(ReplayRefuses):
+        journal.commit("EXECUTION_PAUSED", ExecutionPaused())
+    for name in ("append", "insert", "invoke"):
+        with pytest.raises(ReplayRefuses):
+            getattr(_Nothing(), name)
+
+
+async def test_a_run_that_diverged_is_well_again_once_the_code_is_mended() -> None:
+    storage = MemoryStorage()
+    mended = loom.define_config(flows=[talks], storage=storage)
+    await mended.runtime.start(talks, id="r")
+
+    @loom.flow(id="talks")
+    async def silent(ctx: loom.Context) -> None:
+        await ctx.suspend("go")
+
+    broken = loom.define_config(flows=[silent], storage=storage)
+    with pytest.raises(ReplayDivergence):
+        await broken.runtime.resume("r", answer=None)
+    log = await stored_log(storage, ExecutionId("r"))
+
+    found = [await verdict_of(log, flow, run="r") for flow in (silent, talks)]
+
+    assert [(verdict.status, verdict.kind) for verdict in found] == [("diverged", "breaks"), ("diverged", "same")]
