@@ -88,8 +88,12 @@ class Cli:
             raise StoreNotFound(f"there is no store at {path}", store=f"sqlite:{path}")
         return SqliteStorage(path)
 
-    def app(self, reference: str | None, *, store: str | None = None, strict: bool = False) -> LoomApp:
-        """Import and return the app that *reference* or the surroundings name; *strict*: its flows are watched.
+    def app(
+        self, reference: str | None, *, store: str | None = None, strict: bool = False, elsewhere: bool = True
+    ) -> LoomApp:
+        """Import and return the app that *reference* or the surroundings name.
+
+        *strict*: its flows are watched, and with *elsewhere* run again in other processes when they park or end.
 
         With *store*, an app that was wired with `sqlite_storage()` without a path uses that store.
 
@@ -102,6 +106,6 @@ class Cli:
         loaded = load_app(reference, store=store, folder=self.folder)
         if not strict:
             return loaded
-        from loom.devtools.strict import Strict
+        from loom.devtools.strict import OTHER_HASHES, Strict
 
-        return loaded.guarded(Strict())
+        return loaded.guarded(Strict(elsewhere=OTHER_HASHES if elsewhere else ()))

@@ -24,6 +24,7 @@ from loom.app.config import LoomApp
 from loom.app.work import worker_of
 from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.ids import ExecutionId
+from loom.devtools.strict import OTHER_HASHES, Strict
 from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 from loom.services.worker import Report
@@ -61,6 +62,16 @@ class ProcessDied(StoreError):
 
     code = "process-died"
     hint = "Another has taken its place: take `world.runtime` when you act, and not before."
+
+
+def strict(app: LoomApp, *, elsewhere: bool = False) -> LoomApp:
+    """Return *app* with its flows watched: one that does itself what only a step may stops the test (docs/guide/strict.md).
+
+    Each body is run again when it parks or ends; with *elsewhere* in other processes as well, where sets have another order.
+
+        async with strict(define_config(flows=[refund])) as app: ...
+    """
+    return app.guarded(Strict(elsewhere=OTHER_HASHES if elsewhere else ()))
 
 
 @asynccontextmanager

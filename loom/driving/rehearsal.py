@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import LoomError
 from loom.core.flow import Flow
 from loom.core.identity import scope_of
+from loom.core.step import Step
 from loom.kernel.closing import ended
 from loom.kernel.codec import encode_event
 from loom.kernel.drive import Drive
 from loom.kernel.errors import ReplayDivergence
+from loom.spi.event_store import EventRecord
 
 if TYPE_CHECKING:
     from loom.driving.driver import Driver
@@ -24,7 +25,7 @@ async def before_ended(driver: Driver, flow: Flow[Any, Any], drive: Drive) -> No
     """Let the guard, if there is one, look at a run that is about to end; what it raises stops the drive."""
     if driver.around.guard is not None:
         try:
-            await driver.around.guard.before_leaving(partial(rehearse, driver, flow, drive))
+            await driver.around.guard.before_leaving(_Rehearsal(driver, flow, drive))
         except LoomError as error:
             drive.stop(error)
 
@@ -36,37 +37,57 @@ async def after_parked(driver: Driver, flow: Flow[Any, Any], drive: Drive) -> No
         LoomError: what the guard raises.
     """
     if driver.around.guard is not None and drive.ending == "park" and not drive.state.facts.is_paused:
-        await driver.around.guard.before_leaving(partial(rehearse, driver, flow, drive))
+        await driver.around.guard.before_leaving(_Rehearsal(driver, flow, drive))
 
 
-async def rehearse(driver: Driver, flow: Flow[Any, Any], drive: Drive) -> None:
-    """Replay the log of *drive*, and the end that its body has come to if it has; nothing but what it has written is written.
+class _Rehearsal:
+    """The rehearsal of a run that *drive* drives. Nothing but what it has committed is written."""
 
-    Raises:
-        ReplayDivergence: it asks something else, or comes to something else.
-        LoomError: the log cannot be written or read.
-    """
-    from loom.driving.replaying import Replayer, stored_log  # they stand on the driver
+    def __init__(self, driver: Driver, flow: Flow[Any, Any], drive: Drive) -> None:
+        self._driver, self._drive = driver, drive
+        self.execution_id, self.tools = drive.state.execution_id, driver.tools
+        self.flows: Mapping[str, Flow[Any, Any]] = {**driver.family.verbs.flows, flow.id: flow}
 
-    run_id = drive.state.execution_id
-    await drive.journal.barrier()
-    records = await stored_log(driver.around.storage, run_id)
-    if drive.ending is None and drive.body is not None:
-        type_, fact = ended(drive, drive.body, drive.body.exception())
-        end = EventEnvelope[Any](run_id, drive.state.sequence + 1, type_, drive.state.at, fact, NO_METADATA)
-        records.append(encode_event(end))
-    replayer = Replayer(driver.family.verbs.flows, driver.tools)
-    verdict = (await replayer.replay(run_id, records)).verdict
-    if (
-        not verdict.is_fine or verdict.differences or verdict.end is not None
-    ):  # what a flow names may have changed meanwhile
-        raise _divergence(verdict)
+    async def log(self) -> Sequence[EventRecord]:
+        from loom.driving.replaying import stored_log  # which stands on the driver
+
+        drive = self._drive
+        await drive.journal.barrier()
+        records = list(await stored_log(self._driver.around.storage, self.execution_id))
+        if drive.ending is None and drive.body is not None:
+            type_, fact = ended(drive, drive.body, drive.body.exception())
+            state = drive.state
+            end = EventEnvelope[Any](state.execution_id, state.sequence + 1, type_, state.at, fact, NO_METADATA)
+            records.append(encode_event(end))
+        return records
+
+    async def replay(self) -> None:
+        verdict = await rehearsed(self.flows, self.tools, self.execution_id, await self.log())
+        if verdict is not None:
+            raise divergence(verdict, _HERE)
 
 
-def _divergence(verdict: Verdict) -> ReplayDivergence:
-    why = "Run again, the flow came to something else: state outside the flow, a set, or what was allowed?"
+async def rehearsed(
+    flows: Mapping[str, Flow[Any, Any]],
+    tools: Mapping[str, Step[Any, Any]],
+    execution_id: str,
+    log: Sequence[EventRecord],
+) -> Verdict | None:
+    """Replay a log whose code has not changed, and return the verdict if anything differs."""
+    from loom.driving.replaying import Replayer  # which stands on the driver
+
+    verdict = (await Replayer(flows, tools).replay(execution_id, log)).verdict
+    # What a flow names may have changed meanwhile, which makes it other code.
+    return None if verdict.is_fine and not verdict.differences and verdict.end is None else verdict
+
+
+_HERE: Final = "Run again, the flow came to something else: state outside the flow, or what was allowed?"
+
+
+def divergence(verdict: Verdict, why: str) -> ReplayDivergence:
+    """Return what *verdict* says as an error; *why* is the likely cause."""
     sides: Mapping[str, Any] = verdict.end or next(iter(verdict.differences), {})
-    divergence = ReplayDivergence(
+    error = ReplayDivergence(
         execution_id=verdict.id,
         scope=scope_of(verdict.step) if verdict.step else "",
         ordinal=int((verdict.recorded or {}).get("ordinal", 0)),
@@ -74,8 +95,8 @@ def _divergence(verdict: Verdict) -> ReplayDivergence:
         asked=_side(verdict.asked or sides.get("now") or sides.get("asked")),
         likely=f"{why} {verdict.why}",
     )
-    divergence.hint = "The log is as it was written. Mend the flow, and resume."
-    return divergence
+    error.hint = "The log is as it was written. Mend the flow, and resume."
+    return error
 
 
 def _side(side: Any) -> dict[str, Any] | None:

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from loom.core.errors import LoomError
+from loom.core.flow import Flow
 from loom.core.inside import INSIDE
+from loom.core.step import Step
+from loom.spi.event_store import EventRecord
 
 Stop: TypeAlias = Callable[[LoomError], None]
-Replay: TypeAlias = Callable[[], Awaitable[None]]
+
+
+class Rehearsal(Protocol):
+    """A run that is about to end, or has parked, and how its body is run again: with effects cut off, against its own log."""
+
+    @property
+    def execution_id(self) -> str: ...
+
+    @property
+    def flows(self) -> Mapping[str, Flow[Any, Any]]: ...
+
+    @property
+    def tools(self) -> Mapping[str, Step[Any, Any]]: ...
+
+    async def log(self) -> Sequence[EventRecord]:
+        """Return its log, with the end that it has come to if it is about to end."""
+        ...
+
+    async def replay(self) -> None:
+        """Run its body again, here.
+
+        Raises:
+            LoomError: it asks something else, or comes to something else.
+        """
+        ...
 
 
 class BodyGuard(Protocol):
@@ -19,8 +46,8 @@ class BodyGuard(Protocol):
         """Return *body*, the flow or a branch of it, watched at each of its turns; *stop* ends the drive with an error."""
         ...
 
-    async def before_leaving(self, replay: Replay) -> None:
-        """A run is about to end, or has parked; *replay* runs its body again against its log, and raises what differs.
+    async def before_leaving(self, rehearsal: Rehearsal) -> None:
+        """A run is about to end, or has parked.
 
         Raises:
             LoomError: the drive ends with it. A run that was about to end stays open.

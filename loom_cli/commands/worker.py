@@ -54,7 +54,7 @@ def worker(
     from loom_cli.working import Working
 
     cli = Cli.of(ctx)
-    loaded = cli.app(app_, store=store, strict=strict)
+    loaded = cli.app(app_, store=store, strict=strict, elsewhere=False)
     if lease_s is not None:
         loaded.runtime.lease_s = lease_s
     options: WorkOptions = {"flows": flow or (), "max_drives": max_, "poll_s": poll_s, "until_idle": until_idle}

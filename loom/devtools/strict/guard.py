@@ -13,44 +13,68 @@ import datetime
 import random
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator
+import warnings
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import FrameType, ModuleType
 from typing import Any, Final
 
 from loom.core.logs import FlowLog
+from loom.devtools.checking.findings import RULES
+from loom.devtools.strict.elsewhere import NoAnswer, NotReplayedElsewhere, verdict_elsewhere
 from loom.devtools.strict.forbidden import IN_C, IN_PYTHON, ON_CLOCK_WITH, TAKES_SYSCALLS, audited
 from loom.devtools.strict.globals_kept import Kept
 from loom.devtools.strict.places import authors_frames, waits_for_no_syscall, whose
 from loom.devtools.strict.unsafe import UnsafeInFlow, is_allowed
-from loom.devtools.strict.words import RULES
+from loom.driving.rehearsal import divergence
 from loom.kernel.calls import DriveEnding
-from loom.spi.guarding import Replay, Stop
+from loom.spi.guarding import Rehearsal, Stop
 
 _HERE: Final = threading.local()
 """The turn that the running thread is in, while it is."""
+
+OTHER_HASHES: Final = (1, 2)
+"""Seeds under which small sets of short texts come in other orders from each other, so that one is not that of this process."""
 
 _NOW: Final = frozenset({"now", "utcnow", "today"})
 
 
 class Strict:
-    """Guards the bodies of flows: `app.guarded(Strict())`. With *replays* each body is run again when it parks or ends."""
+    """Guards the bodies of flows: `app.guarded(Strict())`.
 
-    def __init__(self, *, replays: bool = True) -> None:
-        self._replays = replays
+    With *replays* each body is run again when it parks or ends; with *elsewhere* also in other processes, one for each of these
+    seeds of hashes, so that it shows where a flow hangs on the order of a set. That takes half a second each.
+    """
+
+    def __init__(self, *, replays: bool = True, elsewhere: Sequence[int] = ()) -> None:
+        self._replays, self._elsewhere = replays, tuple(elsewhere)
         _listen_to_audits()
 
     def watched(self, body: Coroutine[Any, Any, Any], stop: Stop) -> Coroutine[Any, Any, Any]:
         """Return *body*, watched at each of its turns."""
         return _Watched(body, stop)
 
-    async def before_leaving(self, replay: Replay) -> None:
+    async def before_leaving(self, rehearsal: Rehearsal) -> None:
         """Run the body again, and compare.
 
         Raises:
             ReplayDivergence: it was not the same.
         """
         if self._replays:
-            await replay()
+            await rehearsal.replay()
+        asked = [verdict_elsewhere(rehearsal, seed) for seed in self._elsewhere]
+        for verdict in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(verdict, NoAnswer):
+                told = f"{rehearsal.execution_id} could not be replayed in another process: {verdict}"
+                warnings.warn(NotReplayedElsewhere(told), stacklevel=2)
+            elif isinstance(verdict, BaseException):
+                raise verdict
+            elif verdict is not None:
+                raise divergence(verdict, _ELSEWHERE)
+
+
+_ELSEWHERE: Final = (
+    "In another process, where texts hash otherwise, the flow came to something else: the order of a set?"
+)
 
 
 class _Watched(Coroutine[Any, Any, Any]):
@@ -152,8 +176,7 @@ class _Turn:
             raise DriveEnding
 
     def _tell(self, rule: str, what: str, path: str, line: int) -> None:
-        finds, instead = RULES[rule]
-        self._stop(UnsafeInFlow(rule=rule, what=what, path=path, line=line, finds=finds, instead=instead))
+        self._stop(UnsafeInFlow(RULES[rule], what=what, path=path, line=line))
 
 
 def _by_its_owner(function: Any, frame: FrameType) -> str | None:
