@@ -142,7 +142,7 @@ class _Turn:
 
     def _called(self, frame: FrameType) -> None:
         match whose(frame.f_code.co_filename):
-            case "author":
+            case "author" if authors_frames(frame):  # else Loom calls it: a listener, say
                 self._kept.enter(frame)
             case "loom" if frame.f_back is not None and whose(frame.f_back.f_code.co_filename) == "author":
                 self._check_globals(frame.f_back)
