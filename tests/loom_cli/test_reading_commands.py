@@ -378,21 +378,12 @@ def test_gates_draws_each_with_its_age_its_due_time_and_its_command(run: Run) ->
 
 @pytest.mark.proves("KER-24")
 def test_doctor_prints_the_versions_of_the_contracts(run: Run) -> None:
-    from loom.kernel.context import KERNEL_ABI
-    from loom.kernel.fold import EVENT_SCHEMA_VERSION
+    from loom.devtools.manifest.shapes import VERSIONS, present
     from loom.plugins.sqlite.schema import SCHEMA_VERSION
-    from loom.spi.admission_store import ADMISSION_STORE_SPI_VERSION
-    from loom.spi.event_store import EVENT_STORE_SPI_VERSION
-    from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
 
-    assert run("doctor", "--versions", "--json").json == {
-        "kernel_abi": KERNEL_ABI,
-        "event_schema": EVENT_SCHEMA_VERSION,
-        "event_store_spi": EVENT_STORE_SPI_VERSION,
-        "admission_store_spi": ADMISSION_STORE_SPI_VERSION,
-        "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
-        "sqlite_schema": SCHEMA_VERSION,
-    }
+    contracts = {name.lower().removesuffix("_version"): present(name) for name in VERSIONS}
+
+    assert run("doctor", "--versions", "--json").json == {**contracts, "sqlite_schema": SCHEMA_VERSION}
 
 
 def test_doctor_finds_no_fault_where_there_is_nothing_yet(tmp_path: Path) -> None:
