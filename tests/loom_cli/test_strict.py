@@ -46,3 +46,13 @@ def test_the_run_stays_as_it_was_and_can_be_resumed(hasty: Path) -> None:
     freely = loom("resume", "h1", folder=hasty)
 
     assert (again.status, freely.status) == (1, 0)
+
+
+def test_a_worker_leaves_such_a_run_as_it_was_for_one_that_is_not_strict(hasty: Path) -> None:
+    loom("run", "hasty", "--id", "h1", "--detach", folder=hasty)
+
+    done = loom("worker", "--strict", "--until-idle", folder=hasty)
+    freely = loom("worker", "--until-idle", folder=hasty)
+
+    assert "h1 cannot be driven here, and is left as it was: app.py:11: time.time() [clock]" in done.err + done.out
+    assert "h1 completed" in freely.err + freely.out
