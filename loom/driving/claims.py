@@ -33,6 +33,7 @@ class Claims:
         self._driver, self._flow_of, self._has_lines = driver, flow_of, has_lines
         self._looked_at_s = -LOST_EVERY_S
         self._wakes: list[asyncio.Event] = []
+        self._holds: dict[ExecutionId, Hold] = {}
         driver.on_called.append(self.wake)
 
     async def take(
@@ -56,7 +57,8 @@ class Claims:
             driving=list(tenure.holds),
         )
         for claim in claims:
-            tenure.hold(claim.row.execution_id, since_s=since_s, claim=claim)
+            run_id = claim.row.execution_id
+            self._holds[run_id] = tenure.hold(run_id, since_s=since_s, claim=claim)
         return claims
 
     async def _gone(self) -> list[str]:
@@ -75,12 +77,10 @@ class Claims:
             StoreError: as `resume`.
         """
         run_id, resources = claim.row.execution_id, await self._driver.open()
-        hold = self._driver.tenure.holds[run_id]
+        hold = self._holds.pop(run_id)
         wished = manner(None, linger_s)._replace(is_attempt=True)
         while True:
-            while run_id in self._driver.drives:  # a verb of this process hands in a request
-                await self._driver.drives[run_id].live.wait()
-                await asyncio.sleep(0)
+            await self._driver.given_up(run_id)  # a verb of this process has taken it up, or hands in a request
             async with self._driver.place(run_id):
                 if run_id in self._driver.drives:
                     continue
@@ -105,8 +105,9 @@ class Claims:
 
     async def give_back(self, claim: Claim) -> None:
         """Let a claimed run go that was not driven."""
-        hold = self._driver.tenure.holds.get(claim.row.execution_id)
+        hold = self._holds.get(claim.row.execution_id)
         if hold is not None and hold.claim is claim:
+            del self._holds[hold.run_id]
             await self._give_back(hold, claim)
 
     async def _give_back(self, hold: Hold, claim: Claim) -> None:

@@ -137,6 +137,7 @@ class Driver:
         self.lease_s = surroundings.lease_s
         self.family = Family(surroundings, self, verbs)
         self.drives: dict[ExecutionId, Drive] = {}
+        self._ends: dict[ExecutionId, asyncio.Event] = {}
         self.listeners: list[Callable[[Event], None]] = []
         self.on_called: list[Callable[[], bool]] = []
         if surroundings.on_durable_event is not None:
@@ -211,6 +212,12 @@ class Driver:
         """Return the lock under which a verb of this process loads a run and takes it up, or finds it taken."""
         return self._places.setdefault(run_id, asyncio.Lock())
 
+    async def given_up(self, run_id: ExecutionId) -> None:
+        """Return once the drive that this process has of the run, if it has one, has given its place up."""
+        end = self._ends.get(run_id)
+        if end is not None:
+            await end.wait()
+
     async def open(self) -> Mapping[str, Any]:
         """Return the opened resources; a verb calls this before it takes a run up.
 
@@ -222,7 +229,7 @@ class Driver:
             if self._loop is not None and self._loop.is_running():
                 hint = "Make a runtime, or an app, for each thread that has an event loop."
                 raise InvalidDeclaration("this runtime is in use by another event loop", hint=hint)
-            self._loop, self.drives = loop, {}
+            self._loop, self.drives, self._ends = loop, {}, {}
             self._tenure = Tenure(self.around.storage, self.around.host, self.lease_s)
             self._places = WeakValueDictionary()
             self.family.forget()
@@ -319,6 +326,7 @@ class Driver:
         hold = hold or (manner.is_start and self.tenure.holds.get(run_id)) or self.tenure.hold(run_id)
         setting = self._setting(journal, flow, manner, resources, hold=hold)
         drive = self.drives[run_id] = Drive(journal, setting)
+        self._ends[run_id] = asyncio.Event()
         hold.driven_by(drive)
         self.family.entered(drive)
         log = FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
@@ -354,6 +362,7 @@ class Driver:
                 await hold.let_go()
             finally:
                 del self.drives[drive.state.execution_id]
+                self._ends.pop(drive.state.execution_id).set()
                 self.family.left(drive)
         if flow.starts is not None:
             given = await self.admissions.left(flow, drive.state)

@@ -55,7 +55,10 @@ class Going:
                 if handed is not None:
                     return handed
                 manner_of = _plainly(wished)
-            await asyncio.sleep(0)  # it is over, and gives its place up now
+            if drive.is_over:
+                await self._driver.given_up(run_id)
+            else:
+                await asyncio.sleep(0)
 
     async def _taken_up(
         self, run_id: ExecutionId, manner_of: MannerOf, resources: Mapping[str, Any]

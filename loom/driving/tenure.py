@@ -46,6 +46,7 @@ class Hold:
 
     def driven_by(self, drive: Drive) -> None:
         """The run is driven by *drive*. Nobody else knows of one that is only being started."""
+        self._tenure.holds[self.run_id] = self
         self._drive, self._journal, self._length = drive, drive.journal, drive.journal.durable
         if drive.setting.is_start:
             self._sure_until_s = self._since_s + self._tenure.sure_for_s
@@ -76,6 +77,11 @@ class Hold:
     def is_held(self) -> bool:
         """Whether the store has it as held by this process, as far as is known."""
         return self.claim is not None if self._journal is None else self._journal.is_held
+
+    @property
+    def is_driving(self) -> bool:
+        """Whether it is held for a drive that goes on."""
+        return self._drive is not None and not self._drive.is_over
 
     def renewed(self, since_s: float) -> None:
         """The lease was renewed at *since_s* or later."""
@@ -121,9 +127,12 @@ class Tenure:
     def hold(self, run_id: ExecutionId, *, since_s: float | None = None, claim: Claim | None = None) -> Hold:
         """Keep *run_id* from now on, which was claimed at *since_s* or later, or is taken with its next write."""
         since_s = self.host.boottime_s() if since_s is None else since_s
-        if claim is not None and run_id in self.holds:
-            self.holds[run_id].lost()  # the store had it to give: another has had it meanwhile
-        self.holds[run_id] = hold = Hold(self, run_id, since_s=since_s, claim=claim)
+        hold, before = Hold(self, run_id, since_s=since_s, claim=claim), self.holds.get(run_id)
+        if claim is not None and before is not None:
+            before.lost()  # the store had it to give: another has had it meanwhile, unless it is taken up this very moment
+            if before.is_driving:
+                return hold
+        self.holds[run_id] = hold
         if self._timer is None:
             self._renew_in(self.lease_s / 3)
         return hold
