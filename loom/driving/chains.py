@@ -16,13 +16,15 @@ from loom.core.flow import Flow
 from loom.core.ids import ID_LENGTH_MAX, ExecutionId
 from loom.core.missing import MISSING
 from loom.core.state import empty_state
-from loom.kernel.fold import RULES
-from loom.kernel.journal import Journal
+from loom.driving.reading import read_log
+from loom.kernel.fold import RULES, fold
+from loom.kernel.journal import Journal, tell
 from loom.spi.event_store import Append, ExecutionQuery, ExecutionRow, Lane, Storage
 
 if TYPE_CHECKING:
     from loom.driving.driver import Driver
 
+_WRITTEN_WITH_THE_END: Final = frozenset({"EXECUTION_STARTED", "TOPIC_HELD"})
 _LINK: Final = re.compile(r"~[0-9]+\Z")
 
 
@@ -84,6 +86,22 @@ def successor(driver: Driver, flow: Flow[Any, Any], closing: Journal, input: Any
     for topic in sorted(before.held):  # the inbox is that of the chain, and so is what is held back of it
         journal.commit("TOPIC_HELD", f.TopicHeld(topic))
     return journal.take()
+
+
+async def begun_as_link(driver: Driver, run_id: ExecutionId) -> Journal | None:
+    """Return the journal of a link that was written with the end of the one before it, and tell who listens.
+
+    None when others have taken it up: who wrote it may have stood still for longer than its lease.
+    """
+    around = driver.around
+    events, row = await read_log(around.storage, run_id), await around.storage.row(run_id)
+    if row is None or not all(event.type in _WRITTEN_WITH_THE_END for event in events):
+        return None
+    for listener in (around.on_event, *driver.listeners):
+        if listener is not None:
+            for event in events:
+                tell(listener, event)
+    return driver.journal(fold(events, empty_state(run_id)), row.incarnation, drives=True)
 
 
 async def last_link(storage: Storage, row: ExecutionRow) -> ExecutionRow:

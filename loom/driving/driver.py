@@ -25,15 +25,14 @@ from loom.core.ids import ExecutionId, Incarnation, label
 from loom.core.logs import FlowLog
 from loom.core.missing import MISSING
 from loom.core.outcome import Outcome, outcome_of
-from loom.core.state import ExecutionState, RunFacts, empty_state
+from loom.core.state import ExecutionState, RunFacts
 from loom.core.step import Step
 from loom.driving.admission import Admissions
-from loom.driving.chains import is_later_link, lane_of, last_link, once, successor
+from loom.driving.chains import begun_as_link, is_later_link, lane_of, last_link, once, successor
 from loom.driving.errors import AlreadyAnswered
 from loom.driving.family import FAMILY, Family, Verbs
 from loom.driving.inputs import encoded_input
 from loom.driving.parents import sends_of
-from loom.driving.reading import read_log
 from loom.driving.rehearsal import after_parked, before_ended
 from loom.driving.standing import Standing, standing
 from loom.driving.tenure import Hold, Tenure
@@ -42,8 +41,7 @@ from loom.fingerprint import fingerprint, same
 from loom.kernel.context import Context
 from loom.kernel.drive import Drive, Setting
 from loom.kernel.errors import DriveStopped, ReplayDivergence
-from loom.kernel.fold import fold
-from loom.kernel.journal import Journal, Writer, tell
+from loom.kernel.journal import Journal, Writer
 from loom.spi.clock import SystemClock
 from loom.spi.event_store import ExecutionRow, Lane, LaneClosed, RequestKind, RequestTaken
 from loom.spi.surroundings import Surroundings
@@ -296,22 +294,13 @@ class Driver:
         while (state := await driving).facts.next is not None:
             run_id = ExecutionId(state.facts.next)
             async with self.place(run_id):
-                journal = await self._begun_as_link(run_id)
+                journal = await begun_as_link(self, run_id)
+                if journal is None:
+                    return await self.accepted(run_id)
                 hold = self.tenure.hold(run_id, since_s=since_s)  # it was held from the moment it was written
                 since_s = self.tenure.host.boottime_s()
                 driving = self._taken(journal, flow, begun, resources, hold=hold)
         return self.outcome(state, flow)
-
-    async def _begun_as_link(self, run_id: ExecutionId) -> Journal:
-        """Return the journal of a link that was written with the end of the one before it, and tell who listens."""
-        events = await read_log(self.around.storage, run_id)
-        row = await self.around.storage.row(run_id)
-        assert row is not None
-        for listener in (self.around.on_event, *self.listeners):
-            if listener is not None:
-                for event in events:
-                    tell(listener, event)
-        return self.journal(fold(events, empty_state(run_id)), row.incarnation, drives=True)
 
     def _taken(
         self,

@@ -137,7 +137,7 @@ class Stopping:
         run_id = await self._driver.tip(execution_id(id))
         while True:
             fact = unpaused((await self._load(run_id))[0])
-            if await self._append(run_id, "EXECUTION_UNPAUSED", fact, principal) is not None:
+            if await self._append(run_id, "EXECUTION_UNPAUSED", fact, principal, drops="pause") is not None:
                 self._driver.call()
                 return await self._driven(run_id, go_on)
 
@@ -156,12 +156,22 @@ class Stopping:
                 return self._driver.outcome(ended, None)
         return outcome
 
-    async def _append(self, run_id: ExecutionId, type_: str, fact: Any, principal: str | None) -> ExecutionState | None:
-        """Append one fact to the run as it is now; None when it has moved on meanwhile."""
+    async def _append(
+        self, run_id: ExecutionId, type_: str, fact: Any, principal: str | None, *, drops: str = ""
+    ) -> ExecutionState | None:
+        """Append one fact to the run as it is now; None when it has moved on meanwhile.
+
+        Requests of the kind that it *drops* come to nothing: they were made before, and are settled by it.
+        """
         async with self._driver.place(run_id):
             state, incarnation = await self._load(run_id)
             journal = self._driver.journal(_open(state), incarnation, drives=False)
             journal.commit(type_, fact, {"principal": principal} if principal else {})
+            lane = await self._driver.lane(run_id, incarnation)
+            for request in await self._driver.around.storage.pending(*lane) if drops else ():
+                if request.kind == drops:
+                    dropped = f.RequestDropped(request.kind, request.key, f"{type_} came after it")
+                    journal.commit("REQUEST_DROPPED", dropped, {"request": request.number}, consumes=request.number)
             try:
                 await journal.barrier()
             except SequenceConflict:

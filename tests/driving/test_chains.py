@@ -272,3 +272,37 @@ async def test_a_chain_lists_its_links_and_its_tip() -> None:
 
     assert sorted(row.index.link for row in links) == [1, 2, 3, 4]
     assert [row.execution_id for row in tips] == [f"{RUN}~4"]
+
+
+class Overtaken(MemoryStorage):
+    """A store in which another process drives the second link to its end before the first is told that it is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.between: Any = None
+
+    async def append(self, batch: Any) -> Any:
+        results = await super().append(batch)
+        if self.between is not None and any(item.follows is not None for item in batch):
+            between, self.between = self.between, None
+            await between()
+        return results
+
+
+async def test_who_wrote_a_link_leaves_it_to_who_has_taken_it_up_meanwhile() -> None:
+    storage = Overtaken()
+    over, other = runtime(counts, storage=storage), runtime(counts, storage=storage)
+
+    async def overtake() -> None:
+        link = ExecutionId(f"{RUN}~2")
+        row = await storage.row(link)
+        assert row is not None
+        await storage.release(row.driver, [link])
+        await other.resume(link)
+
+    storage.between = overtake
+    outcome = await over.start(counts, 0, id=RUN)
+
+    assert outcome.status in {"accepted", "completed"}
+    assert seen == [0, 1, 2, 3]
+    assert (await kinds(other, f"{RUN}~2"))[-1] == "CONTINUED"

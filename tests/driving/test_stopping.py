@@ -9,9 +9,11 @@ import pytest
 
 import loom
 from loom.core.errors import ExecutionTerminated, InvalidDeclaration
+from loom.core.ids import ExecutionId
 from loom.driving.errors import ExecutionNotFound, ExecutionNotPaused
 from loom.kernel.errors import DriveStopped, SequenceConflict
 from loom.spi.clock import VirtualClock
+from loom.spi.memory import MemoryStorage
 from tests.kernel.cancelled import act, begins, cancelled, hangs, nothing_ran, ran
 from tests.kernel.running import RUN, kinds, payloads, runtime
 
@@ -233,6 +235,23 @@ async def test_a_sleep_that_is_over_while_the_run_is_paused_is_taken_up_when_it_
     assert paused.wake_at is None
     assert (await over.resume(RUN)).status == "paused"
     assert (await over.unpause(RUN)).status == "completed"
+
+
+async def test_a_pause_that_was_asked_for_before_the_run_was_unpaused_comes_to_nothing() -> None:
+    """Whoever asked for it may have died before it was told so, and another has paused the run instead."""
+    storage = MemoryStorage()
+    over = runtime(two_gates, storage=storage)
+    await over.start(two_gates, id=RUN)
+    await over.pause(RUN)
+    row = await storage.row(ExecutionId(RUN))
+    assert row is not None
+    await storage.insert(row.execution_id, row.incarnation, kind="pause", key="", at=row.index.updated_at, body=b"{}")
+
+    outcome = await over.unpause(RUN)
+
+    assert outcome.status == "suspended"
+    assert list(await storage.pending(row.execution_id, row.incarnation)) == []
+    assert (await kinds(over)).count("PAUSED") == 1
 
 
 async def test_a_paused_run_can_be_cancelled() -> None:

@@ -26,6 +26,13 @@ IN_FAMILIES = [
     ),
     pytest.param(30, 30, "", id="the same: the worker waited for the drive without a rest"),
     pytest.param(25, 203, "append.15:fail-before step.3:slow:20", id="the same, in a chain"),
+    pytest.param(
+        112, 900, "append.1:crash-after append.9:pause-after:20", id="a next link was driven that had ended meanwhile"
+    ),
+    pytest.param(153, 1228, "append.1:fail-before append.7:pause-after:20 step.1:crash-after", id="the same, again"),
+    pytest.param(
+        121, 975, "append.2:slow:20 lease.2:crash-after", id="a pause took effect that an unpause had come after"
+    ),
     pytest.param(25, 204, "append.7:crash-after step.17:crash-before", id="the same, with a crash"),
 ]
 
