@@ -326,4 +326,4 @@ def _cells(each: Chosen, verb: Verb, now_ms: int) -> Sequence[str | Styled]:
 
 
 def _runs(count: int) -> str:
-    return counted(count, "run", "runs") if count < 1_000 else f"{count:,} runs"
+    return counted(count, "run", "runs")

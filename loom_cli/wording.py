@@ -156,7 +156,7 @@ def one_line(text: str, limit: int = NOTE_MAX) -> str:
 
 
 def counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def crowded_words(flow: str, count: int) -> str:
