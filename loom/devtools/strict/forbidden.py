@@ -106,11 +106,14 @@ IN_PYTHON: Final[Mapping[int, tuple[str, CodeType]]] = {
 }
 """The rule that a function in Python breaks, by the address of its code, which stands beside it and so stays."""
 
+_ENSURED_INSIDE: Final = getattr(asyncio.tasks, "_ensure_future", asyncio.ensure_future)
+"""What `gather` calls, in Python 3.11."""
+
 TAKES_SYSCALLS: Final[Mapping[int, str]] = {
     id(asyncio.gather.__code__): "coros_or_futures",
     id(asyncio.create_task.__code__): "coro",
     id(asyncio.ensure_future.__code__): "coro_or_future",
-    id(asyncio.tasks._ensure_future.__code__): "coro_or_future",  # type: ignore[attr-defined]  # noqa: SLF001  # what gather calls
+    id(_ENSURED_INSIDE.__code__): "coro_or_future",
     id(asyncio.TaskGroup.create_task.__code__): "coro",
     id(_LOOP.create_task.__code__): "coro",
 }

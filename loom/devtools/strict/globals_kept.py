@@ -57,7 +57,8 @@ def _line_of(code: CodeType, name: str) -> int:
     """Return the line of *code* that stores the global *name*, else the first that names it."""
     line, first = code.co_firstlineno, 0
     for instruction in dis.get_instructions(code):
-        line = instruction.starts_line if type(instruction.starts_line) is int else line
+        number = getattr(instruction, "line_number", instruction.starts_line)  # in Python 3.13 the latter is a flag
+        line = number or line
         if instruction.argval == name and instruction.opname == "STORE_GLOBAL":
             return line
         if instruction.argval == name and not first:
