@@ -21,9 +21,9 @@ from loom.core.state import ExecutionState
 from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound
 from loom.driving.loading import load
 from loom.driving.terms import suspended, terms_of
-from loom.kernel.errors import SequenceConflict
 from loom.kernel.journal import Journal
 from loom.spi.admission_store import Admission, AdmissionStore
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.errors import StoreError
 from loom.spi.event_store import Request
 from loom.spi.surroundings import Surroundings

@@ -16,7 +16,7 @@ from loom.core.ids import Incarnation
 from loom.core.state import ExecutionState
 from loom.driving.driver import Driver
 from loom.driving.errors import ExecutionNotFound
-from loom.kernel.errors import SequenceConflict
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.event_store import RequestKind
 
 Load: TypeAlias = Callable[[str], Awaitable[tuple[ExecutionState, Incarnation]]]

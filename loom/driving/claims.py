@@ -16,8 +16,8 @@ from loom.driving.loading import load
 from loom.driving.refusing import refuse_changed
 from loom.driving.standing import Standing
 from loom.driving.tenure import Hold
-from loom.kernel.errors import SequenceConflict
 from loom.kernel.journal import Journal
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.event_store import Claim, ExecutionQuery
 
 LOST_EVERY_S: Final = 1.0

@@ -28,7 +28,8 @@ from loom.driving.parents import CHILD_TOPIC, sends_of
 from loom.driving.standing import Standing
 from loom.kernel.codec import decode_events
 from loom.kernel.drive import Drive
-from loom.kernel.errors import DriveInterrupted, SequenceConflict
+from loom.kernel.errors import DriveInterrupted
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, RequestTaken, cancel_key
 from loom.spi.surroundings import Surroundings
 

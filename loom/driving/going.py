@@ -15,7 +15,7 @@ from loom.driving.driver import Driver, Manner, Offered
 from loom.driving.loading import Loaded, load
 from loom.driving.refusing import refuse_changed
 from loom.kernel.drive import Drive
-from loom.kernel.errors import Fenced, SequenceConflict
+from loom.spi.conflicts import Fenced, SequenceConflict
 
 MannerOf: TypeAlias = Callable[[ExecutionState, Incarnation], Manner]
 """How a verb wants a run driven that stands so."""

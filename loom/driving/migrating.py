@@ -34,7 +34,7 @@ from loom.driving.messages import GoOn
 from loom.driving.replaying import Replayed, Replayer, stored_log
 from loom.fingerprint import readable
 from loom.kernel.codec import encode_event
-from loom.kernel.errors import SequenceConflict
+from loom.spi.conflicts import SequenceConflict
 
 SHORTEST: Final = 8
 """So much of a fingerprint has to be given to mean one."""

@@ -23,9 +23,9 @@ from loom.driving.family import Birth
 from loom.driving.inputs import encoded_input
 from loom.driving.loading import load
 from loom.driving.terms import deduped_id
-from loom.kernel.errors import SequenceConflict
 from loom.kernel.fold import RULES
 from loom.kernel.journal import Journal
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.event_store import ExecutionQuery
 
 

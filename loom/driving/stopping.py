@@ -22,7 +22,7 @@ from loom.driving.driver import LINGER_S, Ask, Driver
 from loom.driving.errors import ExecutionNotFound, ExecutionNotPaused
 from loom.driving.messages import GoOn
 from loom.kernel.cancelling import GRACE_MS
-from loom.kernel.errors import SequenceConflict
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.event_store import LaneClosed, cancel_key
 
 GRACE_S: Final = GRACE_MS / 1000

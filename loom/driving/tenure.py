@@ -19,8 +19,8 @@ from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
 from loom.kernel.calls import DriveEnding
 from loom.kernel.drive import Drive
-from loom.kernel.errors import Fenced
 from loom.kernel.journal import Journal
+from loom.spi.conflicts import Fenced
 from loom.spi.errors import StoreError
 from loom.spi.event_store import Claim, LeaseChange, LeaseStore
 from loom.spi.host import Host

@@ -22,9 +22,9 @@ from loom.core.ids import Incarnation
 from loom.core.state import ExecutionState
 from loom.core.views import gate_rows
 from loom.kernel.codec import encode_event
-from loom.kernel.errors import Fenced, SequenceConflict
 from loom.kernel.fold import ACTED_ON, evolve
 from loom.spi.clock import Clock
+from loom.spi.conflicts import Fenced, SequenceConflict
 from loom.spi.event_store import (
     NOBODY,
     Append,

@@ -18,11 +18,12 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
 from loom.core.outcome import Outcome
-from loom.kernel.errors import DriveInterrupted, SequenceConflict
+from loom.kernel.errors import DriveInterrupted
 from loom.kernel.journal import tell
 from loom.services.piling import Piling
 from loom.services.scheduling import Ticked
 from loom.spi.clock import Clock, SystemClock
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.errors import StoreError
 from loom.spi.event_store import Claim, ExecutionRow
 from loom.spi.scheduler import Job, Scheduler

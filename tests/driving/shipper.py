@@ -15,8 +15,8 @@ from pathlib import Path
 import loom
 from loom.core.errors import ExecutionTerminated
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import SequenceConflict
 from loom.plugins.sqlite import SqliteStorage
+from loom.spi.conflicts import SequenceConflict
 
 STORE = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("unused")
 

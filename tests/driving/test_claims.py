@@ -11,8 +11,8 @@ import pytest
 import loom
 from loom.core.ids import ExecutionId
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import Fenced
 from loom.spi.clock import VirtualClock
+from loom.spi.conflicts import Fenced
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult, Claim
 from loom.spi.host import VirtualHost

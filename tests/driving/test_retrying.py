@@ -13,7 +13,7 @@ from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
 from loom.driving.errors import ExecutionNotFailed
 from loom.driving.retrying import retried
-from loom.kernel.errors import SequenceConflict
+from loom.spi.conflicts import SequenceConflict
 from tests.kernel.running import RUN, kinds, payloads, runtime
 
 

@@ -11,8 +11,9 @@ import loom
 from loom.core.errors import ExecutionTerminated, InvalidDeclaration
 from loom.core.ids import ExecutionId
 from loom.driving.errors import ExecutionNotFound, ExecutionNotPaused
-from loom.kernel.errors import DriveStopped, SequenceConflict
+from loom.kernel.errors import DriveStopped
 from loom.spi.clock import VirtualClock
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.memory import MemoryStorage
 from tests.kernel.cancelled import act, begins, cancelled, hangs, nothing_ran, ran
 from tests.kernel.running import RUN, kinds, payloads, runtime

@@ -12,8 +12,9 @@ import loom
 from loom.core.ids import ExecutionId
 from loom.driving.loading import load
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import DriveInterrupted, Fenced
+from loom.kernel.errors import DriveInterrupted
 from loom.spi.clock import VirtualClock
+from loom.spi.conflicts import Fenced
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult
 from loom.spi.host import VirtualHost

@@ -13,9 +13,9 @@ from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
 from loom.driving import writer as writers
 from loom.driving.writer import GroupWriter
-from loom.kernel.errors import Fenced
 from loom.kernel.journal import Journal, Writer
 from loom.spi.clock import VirtualClock
+from loom.spi.conflicts import Fenced
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult
 from loom.spi.host import VirtualHost

@@ -18,8 +18,9 @@ import loom
 from loom.core.errors import ExecutionTerminated
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.errors import DriveInterrupted, SequenceConflict
+from loom.kernel.errors import DriveInterrupted
 from loom.spi.clock import SeededEntropy
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.event_store import EventRecord
 from loom.spi.memory import MemoryStorage
 from tests.kernel.lives import RUN, JumpingClock, replayed

@@ -22,7 +22,8 @@ from loom.devtools.dst.machine import ProcessLoop
 from loom.devtools.dst.made_up import from_schema
 from loom.devtools.dst.world import SOON_S, Desk, Message, NoValue
 from loom.driving.errors import AlreadyAnswered, ExecutionAlreadyExists, ExecutionNotFound, GateNotOpen, NotInDoubt
-from loom.kernel.errors import DriveStopped, SequenceConflict
+from loom.kernel.errors import DriveStopped
+from loom.spi.conflicts import SequenceConflict
 from loom.spi.errors import StoreError
 from loom.spi.event_store import EventRecord
 
