@@ -176,7 +176,10 @@ class _Turn:
             raise DriveEnding
 
     def _tell(self, rule: str, what: str, path: str, line: int) -> None:
-        self._stop(UnsafeInFlow(RULES[rule], what=what, path=path, line=line))
+        known = RULES[rule]
+        self._stop(
+            UnsafeInFlow(rule=known.id, finds=known.finds, instead=known.instead, what=what, path=path, line=line)
+        )
 
 
 def _by_its_owner(function: Any, frame: FrameType) -> str | None:

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-from loom.devtools.checking.findings import Rule
 from loom.kernel.errors import DriveStopped
 
 _ALLOW: Final = re.compile(r"#\s*loom:\s*allow\[([\w\-,\s]+)\]\s*\S")
@@ -19,11 +18,10 @@ class UnsafeInFlow(DriveStopped):
 
     code = "unsafe-in-flow"
 
-    def __init__(self, rule: Rule, *, what: str, path: str, line: int) -> None:
-        self.rule, self.what, self.path, self.line = rule.id, what, path, line
-        instead = f"{rule.instead[:1].upper()}{rule.instead[1:]}"
-        self.hint = f"{instead}. Where it does no harm: `# loom: allow[{rule.id}] reason`."
-        super().__init__(f"{_short(path)}:{line}: {what} [{rule.id}]: {rule.finds}")
+    def __init__(self, *, rule: str, finds: str, instead: str, what: str, path: str, line: int) -> None:
+        self.rule, self.what, self.path, self.line = rule, what, path, line
+        self.hint = f"{instead[:1].upper()}{instead[1:]}. Where it does no harm: `# loom: allow[{rule}] reason`."
+        super().__init__(f"{_short(path)}:{line}: {what} [{rule}]: {finds}")
 
 
 def is_allowed(rule: str, path: str, line: int) -> bool:
