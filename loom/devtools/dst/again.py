@@ -39,7 +39,7 @@ class _NoEffects(EffectRuntime):
         return refused()
 
 
-def differs_again(play: Play, row: ExecutionRow, log: Sequence[EventRecord], known: WorkflowRuntime | None) -> str:
+def differs_again(play: Play, row: ExecutionRow, log: Sequence[EventRecord]) -> str:
     """Return what is different when a run that has ended is driven again from *log*; empty when nothing is.
 
     Runs that were cancelled, go on as others, or have children are not driven again.
@@ -54,7 +54,7 @@ def differs_again(play: Play, row: ExecutionRow, log: Sequence[EventRecord], kno
         execution_id=row.execution_id, incarnation=None, expected=0, append_id="again", events=records, index=index
     )
     at_once(kept.append([item]))
-    error = _drive(play, row.execution_id, kept, known)
+    error = _drive(play, row.execution_id, kept)
     added = at_once(kept.read(row.execution_id, start=end.sequence))
     last = next((event for event in added if event.type in ENDS), None)
     if error is not None:
@@ -65,9 +65,7 @@ def differs_again(play: Play, row: ExecutionRow, log: Sequence[EventRecord], kno
     return "" if same else f"ends otherwise at a replay: {_text(last)}, not {_text(end)}"
 
 
-def _drive(
-    play: Play, run: ExecutionId, kept: MemoryStorage, known: WorkflowRuntime | None
-) -> LoomError | BaseException | None:
+def _drive(play: Play, run: ExecutionId, kept: MemoryStorage) -> BaseException | None:
     machine, context = Machine(0), contextvars.copy_context()
     machine.now_s = _HOURS_S * 365 * 100  # all that is due is due by now
     loop = process_loop(machine, "replay")
@@ -80,8 +78,8 @@ def _drive(
         host=MachineHost(loop, {}, knows=False),
         effects=_NoEffects(),
     )
-    if known is not None:
-        runtime.know_code_as(known)
+    if play.code is not None:
+        runtime.know_code_as(play.code)
     prepare = play.world().prepare
     if prepare is not None:
         context.run(prepare)

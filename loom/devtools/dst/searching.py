@@ -75,9 +75,7 @@ def tried(play: Play, seed: int, schedule: Schedule, usual: Normal | None = None
     """Simulate *play* with *seed* under *schedule*, and judge it; *usual* is how it goes when nothing goes wrong."""
     stage = Stage(play, seed, schedule)
     seen = stage.played()
-    seen.again = {
-        run: told for run, row in seen.rows.items() if (told := differs_again(play, row, seen.stored[run], stage.code))
-    }
+    seen.again = {run: told for run, row in seen.rows.items() if (told := differs_again(play, row, seen.stored[run]))}
     found = breaches(seen)
     end = end_of(seen)
     found += [Breach("invariant", told) for told in broken(stage.world, end)]

@@ -52,7 +52,8 @@ _SPACING: Final = 1 << 32
 class Play:
     """What is simulated: *flow* of these *flows* and *tools*, started with *input*, with the app's *middleware*.
 
-    *world* makes a world for each simulation.
+    *world* makes a world for each simulation. *code* is a runtime of these flows that keeps what is known of their code, so
+    that it is read once for all simulations.
     """
 
     flow: Flow[Any, Any]
@@ -62,6 +63,11 @@ class Play:
     middleware: tuple[Middleware, ...] = ()
     world: Callable[[], World] = World
     write_behind: bool = False
+    code: WorkflowRuntime | None = None
+
+    def __post_init__(self) -> None:
+        if self.code is None:
+            object.__setattr__(self, "code", WorkflowRuntime(MemoryStorage(), flows=self.flows))
 
 
 class Process:
@@ -84,6 +90,8 @@ class Process:
         }
         storage = FaultyStorage(stage.kept, self.loop, stage.places, stage)
         self.runtime = WorkflowRuntime(storage, flows=play.flows, tools=play.tools, **options)
+        if play.code is not None:
+            self.runtime.know_code_as(play.code)
         if world.prepare is not None:
             self.context.run(world.prepare)
 
@@ -105,7 +113,6 @@ class Stage:
         self.places, self.observed, self.world = Places(schedule), Observed(), play.world()
         self.refusal: LoomError | None = None
         self.loops: dict[str, ProcessLoop] = {}
-        self.code: WorkflowRuntime | None = None
         self._house = process_loop(machine, "house")
         self._open: set[ExecutionId] = set()
         self._parts: dict[str, tuple[str, Process]] = {}
@@ -162,10 +169,6 @@ class Stage:
     def _cast(self, part: str) -> None:
         process = Process(self, part, len(self.loops))
         self.loops[process.loop.name] = process.loop
-        if self.code is None:
-            self.code = process.runtime
-        else:
-            process.runtime.know_code_as(self.code)
         self._parts[process.loop.name] = (part, process)
         if part == "desk":
             self.people.come_to(process)

@@ -11,6 +11,8 @@ from loom.core.errors import ExecutionTerminated
 from loom.devtools.dst.stage import Play
 from loom.devtools.dst.world import Act, Desk, Message, World
 from loom.driving.errors import ExecutionNotPaused
+from loom.driving.runtime import WorkflowRuntime
+from loom.spi.memory import MemoryStorage
 
 OUTSIDE: Final = 1.5
 """How many acts from outside a run of these sees, on average."""
@@ -71,6 +73,8 @@ async def lined(ctx: loom.Context, plan: list[int]) -> int:
 
 FLOWS: Final[dict[str, loom.Flow[Any, Any]]] = {flow.id: flow for flow in (leaf, family, lined)}
 
+CODE: Final = WorkflowRuntime(MemoryStorage(), flows=FLOWS)
+
 
 def play_of(seed: int) -> Play:
     """Return the play of the family that *seed* stands for."""
@@ -87,7 +91,7 @@ def play_of(seed: int) -> Play:
         return World(real=True, answers={"ok": True}, messages=messages, acts=acts, unread=True, may_fail=True)
 
     flow = lined if chance.random() < 0.25 else family
-    return Play(flow=flow, flows=FLOWS, input=plan, world=world)
+    return Play(flow=flow, flows=FLOWS, input=plan, world=world, code=CODE)
 
 
 def _acts(chance: random.Random) -> list[Act]:

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from loom.devtools.dst.stage import Play
 from loom.devtools.dst.world import World
+from loom.driving.runtime import WorkflowRuntime
+from loom.spi.memory import MemoryStorage
 from tests.kernel.programs import WORLD, Block, interpreted
 from tests.kernel.programs import World as Trace
 
@@ -35,6 +37,9 @@ LEAVES: Final[tuple[tuple[Any, ...], ...]] = (
     ("raise",),
 )
 """What a program does, with its operands; times in ms."""
+
+
+CODE: Final = WorkflowRuntime(MemoryStorage(), flows={interpreted.id: interpreted})
 
 
 def program_of(seed: int) -> Block:
@@ -72,7 +77,7 @@ def play_of(seed: int) -> Play:
     def world() -> World:
         return World(real=True, answers=_Any(), replies=len, unread=True, may_fail=True, prepare=prepare)
 
-    return Play(flow=interpreted, flows={interpreted.id: interpreted}, input=program_of(seed), world=world)
+    return Play(flow=interpreted, flows=CODE.flows, input=program_of(seed), world=world, code=CODE)
 
 
 class _Any(dict[str, Any]):
