@@ -25,7 +25,7 @@ from loom.values.binding import binding_of
 STEP_S: Final = 0.02
 """So long a step takes at most, half before its effect and half after it, unless the schedule makes it slow."""
 
-_HINT: Final = "Give it a stand-in, World(steps={{{step!r}: ...}}), or let it run as it is written, World(real=True)."
+_HINT: Final = "Give it a stand-in, World(steps={{{step!r}: ...}}) by --world, or let it run as it is written: World(real=True), --real."
 
 
 class Audience(Protocol):
