@@ -63,6 +63,9 @@ class Hold:
             self._sure_until_s = self._since_s + self._tenure.sure_for_s
         tries = 0
         while self._tenure.host.boottime_s() >= self._sure_until_s and self.is_held and not self._drive.is_over:
+            if self._tenure.holds.get(self.run_id) is not self:
+                self._lose()  # this process keeps the run for another drive: nothing renews it for this one
+                break
             try:
                 await self._tenure.renew()
             except StoreError as error:
@@ -92,7 +95,12 @@ class Hold:
         """The store says that another has the run. One that is just being parked or ended has only been given up."""
         drive = self._drive
         if drive is not None and not drive.is_over and not drive.asking.is_paused and self.is_held:
-            drive.stop(Fenced(execution_id=self.run_id, expected=drive.state.length, actual=drive.state.length))
+            self._lose()
+
+    def _lose(self) -> None:
+        assert self._drive is not None
+        length = self._drive.state.length
+        self._drive.stop(Fenced(execution_id=self.run_id, expected=length, actual=length))
 
     async def let_go(self) -> None:
         """The drive is over: what it has neither parked nor ended, and what it was claimed for, is free for others."""

@@ -16,6 +16,12 @@ IN_PROGRAMS = [
     pytest.param(
         623, 4984, "lease.1:crash-after lease.4:slow:20 step.1:crash-after", id="a drive renewed the lease of another"
     ),
+    pytest.param(
+        2795,
+        22363,
+        "append.3:pause-after:20 append.6:fail-before lease.4:fail-before",
+        id="a drive waited for a renewal that was not for it",
+    ),
     pytest.param(722, 5781, "append.2:pause-after:20", id="a verdict came to a process that had lost the run"),
     pytest.param(272971410, 2183771282, "append.3:pause-after:20", id="an answer came to such a process"),
 ]
