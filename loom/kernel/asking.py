@@ -1,7 +1,8 @@
 """Asking: how a syscall meets the log (kernel rules 5.2, 9).
 
 While the body *replays*, an asked syscall is compared with the record at its place: one with an outcome is served in its turn,
-one with a start only is *taken up* at the frontier, one without a record is *held* until then. Live, it begins at once.
+one with a start only is *taken up* at the frontier, one without a record is *held* until then. Live, it begins at once, or is held
+while the scope it is in is closing: it begins if the scope then ends by itself, and never if it is cut.
 """
 
 from __future__ import annotations
@@ -78,8 +79,7 @@ class Asking:
         delivery.progress += 1
         if record is None:
             call.context = contextvars.copy_context()
-            if not self._drive.is_closing(call.branch):  # else it is never begun, as in the run before
-                self.held.append(call)
+            self.held.append(call)
             return None
         call.start, outcome, queue = record.start, record.outcome, delivery.queue
         is_next = bool(queue) and outcome is queue[0] and not isinstance(call.syscall, ScopeSyscall)
@@ -145,10 +145,12 @@ class Asking:
         raise self._drive.cancelling.raised_in(branch)
 
     def begin(self, call: Call) -> None:
-        """Begin *call*; while a park is being written it is held, in a closing scope or a cancelled run it never begins."""
-        if self.is_paused:
+        """Begin *call*, unless it is cut or cancelled; while a park is being written, or a scope is closing, it is held."""
+        if call.branch.is_cut or self._drive.cancelling.dooms(call):
+            return
+        if self.is_paused or self._drive.is_closing(call.branch):
             self.held.append(call)
-        elif not (call.branch.is_cut or self._drive.is_closing(call.branch) or self._drive.cancelling.dooms(call)):
+        else:
             call.syscall.begin(call, self._drive)
 
     def release(self) -> None:

@@ -162,6 +162,8 @@ def _execution_retried(s: ExecutionState, e: Event) -> ExecutionState:
         if settled.start.sequence in reopened:
             opened = opened.insert(settled.start.sequence, settled.start)
             attempts = attempts.insert(settled.start.sequence, Attempts(in_flight=False))
+    late = {c for c in p.cuts if c in s.cuts and s.cuts[c].outcome.type == "SCOPE_TIMED_OUT"}
+    kept = [_with_time_anew(x, e.at) if x.start.sequence in late else x for x in kept]
     cuts = reduce(HashTrieMap.discard, p.cuts, s.cuts)
     gates: Any = HashTrieMap()
     for sequence, start in opened.items():
@@ -171,6 +173,14 @@ def _execution_retried(s: ExecutionState, e: Event) -> ExecutionState:
     facts = s.facts._replace(generation=p.generation, failure=None, cause=None)
     settled_list: List[Settled] = List(kept)
     return ExecutionState(s[0], "suspended", e.sequence, e.at, opened, settled_list, gates, attempts, cuts, facts)
+
+
+def _with_time_anew(scope: Settled, at: int) -> Settled:
+    """Return a scope, whose time was over, with as much time from now on as it once had."""
+    start = scope.start
+    due_at = at + start.payload.due_at - start.at
+    opened = start._replace(payload=start.payload._replace(due_at=due_at))
+    return Settled(opened, opened)
 
 
 def _execution_migrated(s: ExecutionState, e: Event) -> ExecutionState:

@@ -47,22 +47,25 @@ async def reach(drive: Drive) -> None:
 
 def _has_nothing_to_do(drive: Drive) -> bool:
     body_ended = drive.body is not None and drive.body.done()
-    if drive.state.status not in ("suspended", "in_doubt") or drive.asking.held or drive.closing or body_ended:
+    if drive.state.status not in ("suspended", "in_doubt") or drive.closing or body_ended:
         return False
-    horizon = drive.now_ms() + drive.setting.linger_ms
-    due = drive.timers.next_due()
-    if due is not None and due <= horizon:
+    if not all(call.branch.is_cut for call in drive.asking.held):
         return False
-    return not any(drive.wants(call) and _can_go_on(drive, call, horizon) for call in drive.asking.taken_up)
+    dues = [_due(drive, call) for call in drive.asking.taken_up if drive.wants(call)]
+    due = min((each for each in (drive.timers.next_due(), *dues) if each is not None), default=None)
+    if due is not None and drive.state.facts.wake_at is None:
+        return False  # nobody would wake it, as after a retry
+    return due is None or due > drive.now_ms() + drive.setting.linger_ms
 
 
-def _can_go_on(drive: Drive, call: Call, horizon: int) -> bool:
+def _due(drive: Drive, call: Call) -> int | None:
+    """Return when *call*, which is taken up, goes on: 0 for at once, None for not by itself."""
     assert call.start is not None
     if call.start.type == "STEP_STARTED":
         known = drive.state.attempts.get(call.sequence)
-        return known is None or (known.doubt is None and known.due_at <= horizon)
-    due_at = getattr(call.start.payload, "due_at", None)
-    return (due_at is not None and due_at <= horizon) or drive.requests.inbox.has_for(call)
+        return 0 if known is None else known.due_at if known.doubt is None else None
+    due_at: int | None = getattr(call.start.payload, "due_at", None)
+    return 0 if drive.requests.inbox.has_for(call) else due_at
 
 
 def _go_on(drive: Drive, recorded: Recorded) -> None:

@@ -157,6 +157,8 @@ class ScopeSyscall:
             elif not future.done():
                 future.set_result(call.start)
             drive.delivery.stir()
+        if not drive.asking.is_replaying:
+            drive.asking.release()  # what was called there and is not awaited, if the scope has ended by itself
 
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
         """Open the branches, in the order of the log like any outcome; or cut those that are open."""

@@ -361,3 +361,38 @@ async def test_a_verdict_to_retry_keeps_the_key_also_after_a_retry_of_the_run() 
     assert outcome.value == "paid"
     assert len(set(world.keys["pay"])) == 1
     assert (await kinds(over)).count("EFFECT_INDOUBT") == 1
+
+
+async def test_what_was_paid_beside_a_failure_keeps_its_record_and_the_way_to_it() -> None:
+    """The scope was opened after the step that failed was asked, and what is in it must not happen twice."""
+    done: list[str] = []
+    mended = False
+
+    async def fails() -> str:
+        while "paid" not in done:
+            await asyncio.sleep(0)
+        if not mended:
+            raise ValueError("not yet")
+        return "mended"
+
+    @loom.step(idempotent=False)
+    async def pay() -> str:
+        done.append("paid")
+        return "paid"
+
+    async def branch(ctx: loom.Context) -> str:
+        await ctx.run("look", lambda: done.append("looked"))
+        return await ctx.run(pay)
+
+    @loom.flow
+    async def flow(ctx: loom.Context) -> list[object]:
+        return list(await asyncio.gather(ctx.run("fails", fails), ctx.parallel(branch)))
+
+    over = runtime(flow)
+    failed = await over.start(flow, id=RUN)
+    mended = True
+
+    again = await over.retry(RUN)
+
+    assert (failed.status, again.value) == ("failed", ["mended", ("paid",)])
+    assert done == ["looked", "paid"]

@@ -18,6 +18,12 @@ Operation = st.SearchStrategy[list[Any]]
 
 pytestmark = pytest.mark.timeout(400)  # a failing program takes its time to become small
 
+RETRIED_ONCE: Final[dict[str, Program]] = {
+    "what must not run twice in a late scope": [["scope", 0, [[["run", 0], ["once"], ["sleep", 26]], []], []]],
+    "a sleep in a late scope": [["scope", 20, [[["once"], ["sleep", 40]], []], []]],
+}
+"""The smallest programs that once diverged, or slept for ever, when they were retried."""
+
 BROKEN_ONCE: Final[dict[str, Program]] = {
     "scopes without branches": [["run", 1], ["parallel", []], ["map", 0, 1, []]],
     "a task beside a step": [["task", 1, [["peek"], ["log"]]]],
@@ -27,6 +33,7 @@ BROKEN_ONCE: Final[dict[str, Program]] = {
     "a scope beside a branch": [["map", 2, 2, [["parallel", [[["yield", 2]], []]], ["peek"]]]],
     "a map below a cut": [["parallel", [[["map", 3, 2, [["gate", None]]]], [["fail", "plain"]]]]],
     "a failure beside a rest": [["parallel", [[["flaky", 3]], [["sleep", 1], ["raise"]]]]],
+    "what nobody awaits in a scope that is late": [["scope", 0, [[["run", 0], ["gather", 0, 0], ["loose", 0]]], []]],
     "a failure below two scopes": [["parallel", [[["parallel", [[["run", 1]], [["flaky", 4]]]]], [["gate", None]]]]],
 }
 """The smallest programs that once saw something else when they were cut off or replayed."""
@@ -239,6 +246,17 @@ async def test_a_program_that_once_broke_holds_wherever_it_is_cut(program: Progr
 
         for length in range(1, len(life.log)):
             await _cut_and_replay(life.log, length, way)
+
+
+@pytest.mark.parametrize("name", RETRIED_ONCE)
+async def test_what_once_could_not_be_retried_can_be_and_is_replayed(name: str) -> None:
+    for seed in range(10):
+        for linger_s in (0.0, 1_000.0):
+            life = await live(RETRIED_ONCE[name], Way(seed=seed, linger_s=linger_s, retries=2))
+
+            again = await replayed(life.log)
+
+            assert (again.saw, again.effects) == (life.saw, [])
 
 
 async def _cut_and_replay(log: Any, length: int, way: Way) -> None:

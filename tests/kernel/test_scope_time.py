@@ -167,6 +167,65 @@ async def test_a_retried_run_that_failed_by_a_timeout_asks_anew_with_all_the_tim
     assert (await over.resume(RUN, answer="late", linger_s=0)).value == "late"
 
 
+@pytest.mark.parametrize("later_s", [0, 1_000])
+async def test_a_retried_scope_goes_on_where_it_stood_and_pays_no_second_time(later_s: int) -> None:
+    clock, done = VirtualClock(), list[str]()
+
+    @loom.step(idempotent=False)
+    async def pay() -> str:
+        done.append("paid")
+        return "paid"
+
+    async def branch(ctx: loom.Context) -> str:
+        await ctx.run("look", lambda: done.append("looked"))
+        await ctx.run(pay)
+        return await ctx.suspend("ask", expects=str)
+
+    @loom.flow
+    async def flow(ctx: loom.Context) -> str:
+        async with ctx.scope(timeout=60) as scope:
+            task = scope.start(branch)
+        return await task
+
+    over = runtime(flow, clock=clock)
+    await over.start(flow, id=RUN, linger_s=0)
+    clock.advance(60_000)
+    assert (await over.resume(RUN, linger_s=0)).status == "failed"
+    clock.advance(later_s * 1000)
+
+    parked = await over.retry(RUN, linger_s=0)
+    clock.advance(59_000)
+
+    assert (parked.status, parked.wake_at) == ("suspended", clock.now_ms() + 1_000)
+    assert (await over.resume(RUN, answer="in time", linger_s=0)).value == "in time"
+    assert done == ["looked", "paid"]
+
+
+async def test_a_retried_run_that_only_has_to_sleep_is_woken() -> None:
+    clock = VirtualClock()
+
+    async def rests(ctx: loom.Context) -> str:
+        await ctx.sleep(90)
+        return "rested"
+
+    @loom.flow
+    async def flow(ctx: loom.Context) -> str:
+        async with ctx.scope(timeout=60) as scope:
+            task = scope.start(rests)
+        return await task
+
+    over = runtime(flow, clock=clock)
+    await over.start(flow, id=RUN, linger_s=0)
+    clock.advance(60_000)
+    await over.resume(RUN, linger_s=0)
+
+    parked = await over.retry(RUN, linger_s=0)
+    assert (parked.status, parked.wake_at) == ("suspended", clock.now_ms() + 30_000)
+    clock.advance(30_000)
+
+    assert (await over.resume(RUN, linger_s=0)).value == "rested"
+
+
 async def test_time_does_not_go_back_where_a_block_is_left() -> None:
     @loom.flow
     async def flow(ctx: loom.Context) -> bool:
