@@ -24,7 +24,7 @@ from loom_cli.interrupting import Interruption
 from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
 from loom_cli.selecting import PAGE, Chosen, Verb, Where, chosen, query_of, where_of
 from loom_cli.times import distance
-from loom_cli.watching import is_terminal, prints_beside_the_result
+from loom_cli.watching import is_terminal
 from loom_cli.wording import counted, failure_text
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Bulk:
         total = len(self._left)
         self._bar.begin(total, quiet=quiet)
         try:
-            with prints_beside_the_result(self._cli.screen), self._interruption.handling():
+            with self._interruption.handling():
                 self._cli.run(self._interruption.watch(self._work(call)))
         except asyncio.CancelledError:
             if not self._interruption.count:

@@ -15,7 +15,6 @@ from loom_cli.deploy_formats import FORMATS
 from loom_cli.exits import ExitCode
 from loom_cli.replays import STYLES, WORDS, Meant, checking_of, from_here, reader_of, runs_in, short, verdict_json
 from loom_cli.screen import Column, Screen, Styled
-from loom_cli.watching import prints_beside_the_result
 from loom_cli.wording import counted
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ def check_each(cli: Cli, app: LoomApp, meant: Meant, *, as_json: bool) -> ExitCo
         if as_json:
             screen.json(verdict_json(verdict), indent=None)
 
-    with prints_beside_the_result(screen):
-        cli.run(_each(cli, app, _stored(app, meant), known))
+    cli.run(_each(cli, app, _stored(app, meant), known))
     if not verdicts:
         screen.note(f"no run like that in {app.storage.url}")
         return ExitCode.DONE
@@ -50,8 +48,7 @@ def check_deploy(cli: Cli, app: LoomApp, source: Meant | Path, form: str) -> Exi
     screen = cli.screen
     verdicts: list[Verdict] = []
     runs = _of_bundle(source) if isinstance(source, Path) else _stored(app, source)
-    with prints_beside_the_result(screen):
-        cli.run(_each(cli, app, runs, verdicts.append))
+    cli.run(_each(cli, app, runs, verdicts.append))
     report = report_of(verdicts)
     if not report.runs:
         screen.note(f"no run like that in {app.storage.url}: nothing was checked")

@@ -36,7 +36,7 @@ from loom_cli.progress import Progress, progress_of
 from loom_cli.screen import Styled
 from loom_cli.streams import OutputClosed, OutputRefused
 from loom_cli.times import duration
-from loom_cli.watching import Silent, Watcher, prints_beside_the_result, watcher_for
+from loom_cli.watching import Silent, Watcher, watcher_for
 from loom_cli.wording import Event, crowded_words, step_id
 
 _BESIDE_TOLD: Final = 5
@@ -126,7 +126,7 @@ class Driving:
         self._watcher = watcher_for(self._cli.screen, progress, self._cli.now_ms, quiet=self._quiet)
         self._app.runtime.listen(self._listen)
         try:
-            with prints_beside_the_result(self._cli.screen), self._warnings_said(), self._interruption.handling():
+            with self._warnings_said(), self._interruption.handling():
                 end = self._cli.run(self._interruption.watch(self._run(verb)))
         finally:
             self._watcher.end()

@@ -73,6 +73,11 @@ class Command(TyperCommand):
                     raise Usage(f"{param.opts[0]} is given {count} times, and has one value", hint="Leave one of them.")
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what authors print meanwhile, when the app is imported too, is no part of its result."""
+        with Cli.of(ctx).screen.prints_beside_the_result():
+            return super().invoke(ctx)
+
 
 class CommandApp(typer.Typer):
     """Where a command module hangs its function: `@app.command()` makes a `Command` of it."""

@@ -25,7 +25,6 @@ from loom_cli.replays import (
     verdict_json,
 )
 from loom_cli.screen import Column, Screen, Styled
-from loom_cli.watching import prints_beside_the_result
 from loom_cli.wording import counted
 
 if TYPE_CHECKING:
@@ -60,8 +59,7 @@ class Proving:
         """
         expected = self._expected(expect) if expect is not None else None
         screen = self._cli.screen
-        with prints_beside_the_result(screen):
-            proof = self._cli.run(self._proof(text))
+        proof = self._cli.run(self._proof(text))
         problems = [*proof.problems, *differing(proof, expected)] if expected is not None else proof.problems
         told = _told(proof, problems) if self._prove else ()
         if as_json:

@@ -11,7 +11,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, Final, NamedTuple, TextIO, TypeAlias, cast
 
 from loom_cli.safe_text import safe, safe_json, safe_lines
@@ -130,6 +131,12 @@ class Screen:
             colour_err=self.colour,
             unicode=self.unicode,
         )
+
+    @contextmanager
+    def prints_beside_the_result(self) -> Iterator[None]:
+        """Send what authors print to where messages go: stdout holds the result alone, and no step fails by its words."""
+        with redirect_stdout(self.err), redirect_stderr(self.err):
+            yield
 
     # -- results -------------------------------------------------------------------------------------------------
 

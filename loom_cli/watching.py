@@ -6,7 +6,6 @@ when the first event is shown; what authors print meanwhile goes above the tree,
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -184,10 +183,3 @@ def is_terminal(stream: Any) -> bool:
         return bool(stream.isatty())
     except (AttributeError, ValueError):
         return False
-
-
-@contextlib.contextmanager
-def prints_beside_the_result(screen: Screen) -> Iterator[None]:
-    """Send what authors print to where messages go: stdout holds the result alone, and no step fails by its words."""
-    with contextlib.redirect_stdout(screen.err), contextlib.redirect_stderr(screen.err):
-        yield

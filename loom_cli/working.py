@@ -14,7 +14,6 @@ from loom_cli.interrupting import Interruption, end_children
 from loom_cli.readable import readable
 from loom_cli.safe_text import safe
 from loom_cli.screen import STATUS_STYLES, Styled
-from loom_cli.watching import prints_beside_the_result
 from loom_cli.wording import crowded_words
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class Working:
         if not self._quiet:
             self._cli.screen.note(Styled(opening_words(self._app.storage.url), "bold"))
         try:
-            with prints_beside_the_result(self._cli.screen), self._interruption.handling():
+            with self._interruption.handling():
                 self._cli.run(self._interruption.watch(self._run(worker)))
         except (KeyboardInterrupt, asyncio.CancelledError):
             end_children()

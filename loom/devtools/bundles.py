@@ -48,7 +48,12 @@ def runs_of(folder: Path) -> Iterator[StoredRun]:
 
 def _runs_in(file: Path) -> Iterator[StoredRun]:
     run_id, records = "", list[EventRecord]()
-    for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
+    try:
+        lines = _lines(file)
+    except OSError as refused:
+        yield StoredRun(file.stem, (), fault=f"{file.name} cannot be read: {refused.strerror or refused}")
+        return
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
@@ -63,6 +68,19 @@ def _runs_in(file: Path) -> Iterator[StoredRun]:
         records.append(record)
     if records:
         yield StoredRun(run_id, records)
+    else:
+        yield StoredRun(file.stem, (), fault=f"{file.name} holds no event")
+
+
+def _lines(file: Path) -> list[bytes]:
+    """Return the lines of *file*.
+
+    Raises:
+        OSError: it cannot be read, or is none: to read a pipe would be to wait for whoever writes to it.
+    """
+    if file.exists() and not file.is_file():
+        raise OSError("it is no file")
+    return file.read_bytes().split(b"\n")
 
 
 def _event(line: bytes) -> tuple[str, EventRecord]:
@@ -71,7 +89,7 @@ def _event(line: bytes) -> tuple[str, EventRecord]:
         raise TypeError("it is no JSON object")
     metadata = whole.get("metadata")
     sequence, type_, at = whole["sequence"], whole["type"], whole["at"]
-    if not (isinstance(sequence, int) and isinstance(type_, str) and isinstance(at, int)):
+    if not (type(sequence) is int and isinstance(type_, str) and type(at) is int):
         raise TypeError("its sequence and at are whole numbers, its type is a name")
     about = orjson.dumps(metadata) if metadata else b""
     return execution_id(whole["execution_id"]), EventRecord(sequence, type_, at, orjson.dumps(whole["payload"]), about)

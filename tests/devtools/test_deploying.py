@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import linecache
+import os
 import socket
 import subprocess
 import sys
@@ -262,6 +263,22 @@ def test_a_file_may_hold_the_links_of_a_chain_and_a_line_that_is_no_event_is_a_f
         ("b", 0, True),
     ]
     assert runs[-1].fault.startswith("b.jsonl:4 is no event")
+
+
+def test_an_export_that_failed_is_a_run_that_nobody_knows_to_be_safe(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_bytes(b"\n")
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+
+    runs = list(runs_of(tmp_path))
+
+    assert [run.fault for run in runs] == [
+        "empty.jsonl holds no event",
+        "folder.jsonl cannot be read: it is no file",
+        "gone.jsonl cannot be read: No such file or directory",
+        "pipe.jsonl cannot be read: it is no file",
+    ]
 
 
 def test_a_folder_without_logs_is_no_bundle(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ REORDERED: Final = APP.replace(
 )
 LOUDER: Final = APP.replace("    return await ctx.run(pay, amount)", "    return (await ctx.run(pay, amount)).upper()")
 PRINTS: Final = APP.replace("    risk = await", '    print("a flow says this")\n    risk = await')
+GREETS: Final = f'print("welcome")\n{APP}'
 ELSEWHERE: Final = APP.replace("async def refund", "async def repay").replace("[refund]", "[repay]")
 BROKEN: Final = APP.replace("@loom.flow", "@loom.flow(")
 
@@ -56,6 +57,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     known = set(sys.modules)
     write(tmp_path, app=APP, reordered=REORDERED, louder=LOUDER, prints=PRINTS, elsewhere=ELSEWHERE, broken=BROKEN)
+    write(tmp_path, greets=GREETS)
     for run in ("r-1", "r-2"):
         loom("run", "refund", "--id", run, "--input", "7", "--app", "shop_app:app", "-q", folder=tmp_path)
     done = loom("resume", "r-2", "--answer", "true", "--app", "shop_app:app", "-q", folder=tmp_path)
@@ -144,6 +146,16 @@ def test_what_a_flow_prints_stays_out_of_the_result(shop: Path) -> None:
 
     assert shown.json["verdict"]["verdict"] == "migrates"
     assert shown.err == "a flow says this\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("replay", "r-1"), ("deploy", "check"), ("check", "replay", "r-1"), ("migrate", "r-1", "--dry-run")]
+)
+def test_what_an_app_prints_when_it_is_imported_stays_out_of_the_result(shop: Path, words: tuple[str, ...]) -> None:
+    shown = under("greets", *words, "--json", folder=shop)
+
+    assert shown.json
+    assert shown.err.startswith("welcome\n")
 
 
 # -- loom check replay ------------------------------------------------------------------------------------------------
