@@ -18,6 +18,7 @@ from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Event
 from loom.kernel.errors import ReplayDivergence, UnrecordedCancellation
 from loom.kernel.replay import Record, Recorded
 from loom.kernel.scopes import ScopeSyscall
+from loom.spi.letting_go import never
 from loom.values import RecordUnreadable
 from loom.values.failing import type_name, where_of
 
@@ -139,7 +140,7 @@ class Asking:
     async def _refuse(self, branch: Branch) -> None:
         self._drive.unwinding.hush(asyncio.current_task() if asyncio.current_task() is not branch.task else None)
         if self._drive.unwinding.is_exhausted:
-            await self._drive.unwinding.never()
+            await never()
         self.enter(branch)
         self._drive.unwinding.refused()
         raise self._drive.cancelling.raised_in(branch)

@@ -141,9 +141,7 @@ class Cancelling:
             branch.task.cancel()
         for call in [call for call in branch.waiting if self.reaches(call) and not is_join(call)]:
             call.settled, branch.at = True, event.at
-            future = self._drive.delivery.move(call)
-            if not future.done():
-                future.set_exception(self.raised_in(branch))
+            self._drive.delivery.interrupt(call, self.raised_in(branch))
 
     def _abandon(self) -> None:
         self.is_abandoned = True

@@ -264,6 +264,8 @@ class Context(Entering, Branching):
             yield
         finally:
             branch.shields -= 1
+            if branch.is_cut:
+                self._drive.unwinding.cut_beside(branch)
 
     @syscall
     def continue_as_new(self, input: Any = MISSING, /) -> Coroutine[Any, Any, NoReturn]:

@@ -100,6 +100,12 @@ class Delivery:
         self.progress += 1
         return future
 
+    def interrupt(self, call: Call, signal: BaseException) -> None:
+        """Raise *signal* where *call* stands."""
+        future = self.move(call)
+        if not future.done():
+            future.set_exception(signal)
+
     def is_alone(self, branch: Branch) -> bool:
         """Whether nobody but *branch*, which asks just now, could see when an outcome comes."""
         return len(self.branches) == 1 and not self.waiting and not self.unasked and not self.unsettled

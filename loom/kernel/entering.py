@@ -12,6 +12,7 @@ from loom.core.failures import Cancelled
 from loom.fingerprint.places import place_of_frame
 from loom.kernel.calls import Branch, BranchCut, Call, DriveEnding, Syscall
 from loom.kernel.errors import ForeignTask
+from loom.spi.letting_go import never
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -28,7 +29,7 @@ def syscall(function: F) -> F:
             return function(self, *args, **kwargs)
         except (DriveEnding, BranchCut, Cancelled):
             if self._drive.unwinding.is_exhausted:
-                return self._drive.unwinding.never()
+                return never()
             raise
 
     return called  # type: ignore[return-value]  # it takes and returns what *function* does

@@ -46,6 +46,8 @@ class ScopeSyscall:
         """Whether the record that ends the scope is on the log, and whether it was delivered."""
         self.is_late = self.is_cancelled = False
         self.raised: BaseException | None = None
+        self.untold: tuple[Call, ...] = ()
+        """Who waits in the scope for a branch that has failed."""
 
     def asked(self) -> JsonObject:
         return self.about
@@ -102,8 +104,11 @@ class ScopeSyscall:
         reached = drive.cancelling.reaches(call)
         self.open.discard(branch)
         for waiter in branch.awaited:
-            # Who waits inside the scope for what gave no result is cut with it.
-            if branch.name in self.results or reached or not waiter.branch.prefix.startswith(f"{call.id}/"):
+            # Who waits inside the scope for what gave no result is cut with it, or told then, if a shield holds that off.
+            is_inside = waiter.branch.prefix.startswith(f"{call.id}/")
+            if is_inside and not (branch.name in self.results or reached or branch.is_cut):
+                self.untold += (waiter,)
+            else:
                 drive.asking.pass_on(waiter, call.start)
         if drive.ending is not None:
             return
@@ -151,11 +156,9 @@ class ScopeSyscall:
         if self.is_cut or call.sequence not in drive.state.cuts:  # else its record is still to be delivered
             drive.delivery.calls.pop(call.sequence, None)
         if call.future is not None:
-            future = drive.delivery.move(call)
-            if call.branch.is_cut and not future.done():
-                future.set_exception(BranchCut())
-            elif not future.done():
-                future.set_result(call.start)
+            if call.branch.is_cut:
+                drive.delivery.interrupt(call, BranchCut())
+            drive.asking.pass_on(call, call.start)
             drive.delivery.stir()
         if not drive.asking.is_replaying:
             drive.asking.release()  # what was called there and is not awaited, if the scope has ended by itself
@@ -172,6 +175,8 @@ class ScopeSyscall:
         if event.type == "SCOPE_TIMED_OUT":
             self.tally.time_is_over()
         drive.unwinding.cut_below(f"{call.id}/")
+        for waiter in self.untold:
+            drive.asking.pass_on(waiter, event)
         if not self.open:
             self.joined(call, drive)
         drive.delivery.stir()

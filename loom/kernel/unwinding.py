@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import types
 import warnings
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -46,17 +44,6 @@ class Unwinding:
         """Whether the body was refused so often that its syscalls no longer return."""
         return self._refusals >= REFUSALS_MAX
 
-    async def never(self) -> None:
-        """Wait for ever: a body that was refused too often is abandoned where it next waits."""
-        task = asyncio.current_task() if asyncio._get_running_loop() is not None else None  # noqa: SLF001  # never raises
-        if task is not None:
-            # Else the end of the loop would wait for a task that swallows its cancellation, too.
-            asyncio.tasks._unregister_task(task)  # noqa: SLF001  # documented for whoever takes over a task's life
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # it is destroyed pending
-            forever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            await forever
-        await _give_way()  # the coroutine is being collected, outside any loop: this ends that
-
     def hush(self, task: asyncio.Task[Any] | None) -> None:
         """Keep asyncio from complaining about a signal that ended a task of the author's."""
         if task is not None and task not in self._hushed:
@@ -69,9 +56,7 @@ class Unwinding:
         for call in list(branch.waiting):
             if isinstance(signal, BranchCut) and is_join(call):
                 continue  # its branches are signalled as well: it goes on once they have ended
-            future = self._drive.delivery.move(call)
-            if not future.done():
-                future.set_exception(type(signal)())
+            self._drive.delivery.interrupt(call, type(signal)())
         task = branch.task
         if (
             standing is None
@@ -101,6 +86,14 @@ class Unwinding:
         for call in [call for call in loose if call.branch.lies_open(prefix)]:
             drive.delivery.move(call).cancel()
 
+    def cut_beside(self, branch: Branch) -> None:
+        """*branch* leaves the shield that has held off its cut: cut what other tasks ask in its name, and what is below."""
+        for call in list(branch.waiting):
+            self._drive.delivery.interrupt(call, BranchCut())
+        for each in [each for each in self._drive.delivery.strands() if branch in each.line() and each.is_cut]:
+            if each is not branch:
+                self.signal(each, BranchCut())
+
     async def unwind(self) -> None:
         """End every branch and effect of the drive; return when nothing of it runs any more."""
         drive = self._drive
@@ -115,9 +108,7 @@ class Unwinding:
             if not await self._end(leaves):
                 break
         for call in list(drive.delivery.waiting):  # asked by tasks that outlive their branch
-            future = drive.delivery.move(call)
-            if not future.done():
-                future.set_exception(DriveEnding())
+            drive.delivery.interrupt(call, DriveEnding())
         await asyncio.sleep(0)
         for where in self._swallowed:
             _warn_swallowed(where)
@@ -152,11 +143,6 @@ class Unwinding:
 def _retrieve(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()
-
-
-@types.coroutine
-def _give_way() -> Generator[None, None, None]:
-    yield
 
 
 def _warn_swallowed(where: str) -> None:

@@ -1,8 +1,10 @@
-"""Raising a cancellation in a task without what it waits for being cancelled as well."""
+"""Raising a cancellation in a task without what it waits for being cancelled as well; and standing still for ever."""
 
 from __future__ import annotations
 
 import asyncio
+import types
+from collections.abc import Generator
 from typing import Any
 
 
@@ -21,3 +23,19 @@ def let_go(task: asyncio.Task[Any]) -> bool:
             nothing.cancel()
             return True
     return False
+
+
+async def never() -> None:
+    """Wait for ever, in a task that the end of its loop does not wait for, though it swallows its cancellation."""
+    task = asyncio.current_task() if asyncio._get_running_loop() is not None else None  # noqa: SLF001  # never raises
+    if task is not None:
+        asyncio.tasks._unregister_task(task)  # noqa: SLF001  # documented for whoever takes over a task's life
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # it is destroyed pending
+        forever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        await forever
+    await _give_way()  # the coroutine is being collected, outside any loop: this ends that
+
+
+@types.coroutine
+def _give_way() -> Generator[None, None, None]:
+    yield
