@@ -10,7 +10,7 @@ from loom.lenses.execution import CallView, ExecutionView
 from loom_cli.readable import readable
 from loom_cli.screen import Column, Pieces, Screen, Styled
 from loom_cli.times import duration, moment
-from loom_cli.wording import counted, end_words, failure_text, joined, one_line, until_words
+from loom_cli.wording import awaited_words, counted, end_words, failure_text, joined, one_line, until_words
 
 Row: TypeAlias = tuple[Pieces, Styled, Styled]
 
@@ -137,7 +137,7 @@ def _gate_remark(screen: Screen, call: CallView, now_ms: int) -> str:
 
 def _receive_remark(screen: Screen, call: CallView, now_ms: int) -> str:
     if call.status == "waiting":
-        return joined(f"waits for a message of {call.asked['topic']}", until_words(call.due_at, now_ms))
+        return joined(f"waits for {awaited_words(call.asked['topic'])}", until_words(call.due_at, now_ms))
     if call.status != "done":
         return ""
     return f"received{f' from {call.by}' if call.by else ''}: {screen.brief(readable(call.outcome.get('message')), 60)}"

@@ -15,7 +15,7 @@ from loom_cli.hints import Hints
 from loom_cli.readable import readable
 from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
 from loom_cli.times import date_time, distance, duration, moment
-from loom_cli.wording import CAUSE_WORDS, counted, difference_rows, joined, until_words
+from loom_cli.wording import CAUSE_WORDS, awaited_words, counted, difference_rows, joined, until_words
 
 _TRY: Final = "  try   "
 _CHILDREN_SHOWN: Final = 12
@@ -162,13 +162,13 @@ def draw_gate(
 
 
 def _draw_receive(screen: Screen, wait: AwaitedMessage, hints: Hints, now_ms: int) -> None:
-    waits = f"  waits for a message of {wait.topic} for {duration(max(now_ms - wait.asked_at, 0))}"
+    waits = f"  waits for {awaited_words(wait.topic)} for {duration(max(now_ms - wait.asked_at, 0))}"
     screen.line(
         Styled(f"{screen.sign('waiting')} ", "yellow"),
         Styled(wait.receive, "bold"),
         Styled(joined(waits, until_words(wait.due_at, now_ms)), "dim"),
     )
-    screen.line(Styled(_TRY, "dim"), hints.command("send", after=[wait.topic, "JSON"]))
+    screen.line(Styled(_TRY, "dim"), hints.delivering(wait.topic))
 
 
 def _draw_inbox(screen: Screen, view: ExecutionView, unread: Mapping[str, int], hints: Hints) -> None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
 from loom_cli.schemas import example
+from loom_cli.wording import child_of
 
 _DRIVING: Final = (
     *("run", "worker", "resume", "resolve", "retry", "cancel", "pause", "unpause", "migrate"),
@@ -35,6 +36,11 @@ class Hints(NamedTuple):
         if any(word.startswith("-") for word in (self.id, *after)):
             return " ".join(["loom", verb, *options, "--", *named])
         return " ".join(["loom", verb, *named, *options])
+
+    def delivering(self, topic: str) -> str:
+        """Return how to bring what is awaited on *topic*: by a message, or from a child, which has waits of its own."""
+        child = child_of(topic)
+        return self.command("send", after=[topic, "JSON"]) if child is None else self._replace(id=child).command("show")
 
     def listing(self, verb: str) -> str:
         """Return the command that lists all executions in the way of *verb*."""

@@ -19,7 +19,7 @@ from loom_cli.safe_text import safe
 from loom_cli.schemas import described
 from loom_cli.screen import STATUS_STYLES, Screen, Styled, cell_len
 from loom_cli.times import duration
-from loom_cli.wording import counted, difference_rows, joined, until_words
+from loom_cli.wording import awaited_words, child_of, counted, difference_rows, joined, until_words
 
 GATES_SHOWN_MAX: Final = 10
 _SHOW_LINES_MAX: Final = 30
@@ -175,11 +175,14 @@ class Teller:
 
     def _receives(self, receives: Sequence[AwaitedMessage], *, alone: bool) -> None:
         if alone:
-            self._head("waiting", "suspended", "waits for a message")
+            kinds = {"a message" if child_of(wait.topic) is None else "a child" for wait in receives}
+            self._head("waiting", "suspended", f"waits for {' or '.join(sorted(kinds, reverse=True))}")
         for wait in receives[:GATES_SHOWN_MAX]:
-            until = joined(f"  a message of {wait.topic}", until_words(wait.due_at, self._now_ms()))
-            self._line(Styled(wait.receive, "bold"), Styled(until, "dim"))
-            self._command("send:", self._hints.command("send", after=[wait.topic, "JSON"]), indent=4)
+            child = child_of(wait.topic)
+            awaited = f"  {awaited_words(wait.topic)}" if child is None else "  a child, which is a run of its own"
+            until = joined(awaited, until_words(wait.due_at, self._now_ms()))
+            self._line(Styled(child or wait.receive, "bold"), Styled(until, "dim"))
+            self._command("send:" if child is None else "look:", self._hints.delivering(wait.topic), indent=4)
 
     def question(self, gate: OpenGate) -> None:
         """Print what *gate* asks, before a person answers it here."""

@@ -24,6 +24,7 @@ from loom_cli.times import duration
 from loom_cli.wording import (
     Event,
     attempt_words,
+    awaited_words,
     branches_words,
     counted,
     end_words,
@@ -185,7 +186,7 @@ def _open_line(look: _Look, start: Event, name: str) -> Line:
         return Line(0, "waiting", name, waited, joined("waits for an answer", until_words(due_at, look.now_ms)))
     if start.type == "MESSAGE_AWAITED":
         waited = duration(max(look.now_ms - start.at, 0))
-        awaited = f"waits for a message of {start.payload.topic}"
+        awaited = f"waits for {awaited_words(start.payload.topic)}"
         return Line(0, "waiting", name, waited, joined(awaited, until_words(due_at, look.now_ms)))
     if start.type == "TIMER_SET":
         return Line(0, "sleeping", name, "", until_words(due_at, look.now_ms))

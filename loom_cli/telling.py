@@ -12,6 +12,7 @@ from loom_cli.wording import (
     CAUSE_WORDS,
     Event,
     attempt_words,
+    awaited_words,
     branches_words,
     end_words,
     failure_of,
@@ -78,7 +79,7 @@ def _gate_opened(progress: Progress, event: Event) -> str:
 
 def _message_awaited(progress: Progress, event: Event) -> str:
     payload = event.payload
-    return f"{payload.id} {joined(f'waits for a message of {payload.topic}', until_words(payload.due_at, event.at))}"
+    return f"{payload.id} {joined(f'waits for {awaited_words(payload.topic)}', until_words(payload.due_at, event.at))}"
 
 
 def _held(progress: Progress, event: Event) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
 from loom.core.identity import unescape
+from loom.driving.parents import CHILD_TOPIC
 from loom_cli.readable import readable
 from loom_cli.times import distance, duration, moment
 
@@ -42,6 +43,17 @@ def identity(start: Event) -> str:
     """Return the identity of the syscall that *start* asked."""
     text: str = start.payload["id"] if isinstance(start.payload, Mapping) else start.payload.id
     return text
+
+
+def child_of(topic: str) -> str | None:
+    """Return the id of the child whose end is awaited on *topic*, None for a topic of messages."""
+    return topic.removeprefix(CHILD_TOPIC) if topic.startswith(CHILD_TOPIC) else None
+
+
+def awaited_words(topic: str) -> str:
+    """Return what is awaited on *topic*."""
+    child = child_of(topic)
+    return f"a message of {topic}" if child is None else f"the child {child}"
 
 
 def failure_text(failure: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
@@ -12,6 +12,7 @@ import typer
 
 from loom.core.ids import ExecutionId
 from loom.core.ids import execution_id as as_id
+from loom.core.state import TERMINAL
 from loom.spi.admission_store import Admission, AdmissionStore
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom_cli.cli import Cli
@@ -88,7 +89,8 @@ def ps(
     if as_json:
         cli.screen.json([row_json(row, lines.get(row.execution_id)) for row in rows])
     elif rows:
-        cli.screen.table(_COLUMNS, [_cells(row, lines.get(row.execution_id), cli.now_ms()) for row in rows])
+        parents = {row.index.parent for row in rows if row.index.status not in TERMINAL}
+        cli.screen.table(_COLUMNS, [_cells(row, lines.get(row.execution_id), parents, cli.now_ms()) for row in rows])
     else:
         cli.screen.note(
             f"no executions {'like that ' if query != ExecutionQuery(limit=limit, tips=query.tips) else ''}in {storage.url}"
@@ -153,7 +155,7 @@ def row_json(row: ExecutionRow, line: Admission | None = None) -> dict[str, Any]
     }
 
 
-def _cells(row: ExecutionRow, line: Admission | None, now_ms: int) -> Sequence[str | Styled]:
+def _cells(row: ExecutionRow, line: Admission | None, parents: Container[str], now_ms: int) -> Sequence[str | Styled]:
     index = row.index
     gates = _gates(row)
     waits = ", ".join(str(gate["gate"]) for gate in gates) if gates is not None else "?"
@@ -164,7 +166,7 @@ def _cells(row: ExecutionRow, line: Admission | None, now_ms: int) -> Sequence[s
     elif not waits and index.wake_at is not None:
         waits = f"the clock, {distance(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
     elif not waits and index.status == "suspended":
-        waits = "a message"  # what else could it go on with
+        waits = "a child or a message" if row.execution_id in parents else "a message"  # what else could it go on with
     return (
         row.execution_id,
         index.flow,

@@ -37,6 +37,19 @@ def family(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_parent_says_that_it_waits_for_a_child_and_where_to_look(family: Path) -> None:
+    told = Running(family, "resume", "top").ended().err
+    shown = Running(family, "show", "top").ended().out
+    listed = Running(family, "ps").ended().out
+
+    assert "top waits for a child\n" in told
+    assert "    look: loom show top:asking\n" in told
+    assert "waits for the child top:asking for " in shown
+    assert "  try   loom show top:asking\n" in shown
+    assert "loom send" not in told + shown
+    assert re.search(r"^top +parent +suspended +\S+ +a child or a message$", listed, re.MULTILINE)
+
+
 @pytest.mark.proves("CMP-12")
 def test_the_parent_and_the_children_of_a_run_are_named_with_their_states(family: Path) -> None:
     top = Running(family, "show", "top").ended().out
