@@ -201,6 +201,8 @@ def _line(screen: Screen, found: Finding, *, fix_hints: bool) -> None:
 
 def _summary(screen: Screen, report: Report) -> tuple[Any, ...]:
     looked = f"{_count(report.flows, 'flow')} in {_count(report.files, 'file')}"
+    if not report.files:
+        return Styled("nothing was checked: there is no Python file here", "yellow"), ""
     if not report.findings:
         return Styled(screen.sign("done"), "green"), f" nothing found: {looked}"
     sign = Styled(screen.sign("failed"), "red") if report.errors else Styled(screen.sign("done"), "green")

@@ -187,7 +187,15 @@ def test_environments_caches_and_hidden_folders_are_left_out(project: Path) -> N
 
 
 def test_a_folder_without_flows_is_no_fault(tmp_path: Path) -> None:
-    assert loom("check", folder=tmp_path).err == "✓ nothing found: 0 flows in 0 files\n"
+    write(tmp_path, "plain.py", "x = 1\n")
+
+    assert loom("check", folder=tmp_path).err == "✓ nothing found: 0 flows in 1 file\n"
+
+
+def test_a_folder_without_python_is_not_said_to_be_checked(tmp_path: Path) -> None:
+    done = loom("check", folder=tmp_path)
+
+    assert (done.status, done.err) == (0, "nothing was checked: there is no Python file here\n")
 
 
 # Machines

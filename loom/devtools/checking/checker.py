@@ -11,6 +11,7 @@ from loom.devtools.checking.allowing import answered_for
 from loom.devtools.checking.findings import RULES, Finding
 from loom.devtools.checking.meaning import Meaning
 from loom.devtools.checking.source import Project, Read, Source
+from loom.fingerprint.normal_form import FunctionNode
 
 _OF_NODES: Final[Mapping[type[ast.AST], Sequence[Callable[[walk.Here, Any], None]]]] = {
     ast.Call: (
@@ -83,6 +84,7 @@ def check(paths: Iterable[str], read: Read, *, rules: Collection[str] = frozense
         for function, kind in _declared(source, going):
             if kind == "flow":
                 flows += 1
+                declared += _if_not_async(function, source)
                 going.flow(function, source)
                 declared += ceilings.check_ceiling(function, source, project)
             else:
@@ -98,6 +100,12 @@ def check(paths: Iterable[str], read: Read, *, rules: Collection[str] = frozense
     left = answered_for(found, project.read(), asked=rules, judged=judged)
     findings = {each for each in left if each.rule in rules}
     return Report(tuple(sorted(findings)), len(targets) + len(broken), flows)
+
+
+def _if_not_async(function: FunctionNode, source: Source) -> Iterator[Finding]:
+    if not isinstance(function, ast.AsyncFunctionDef):
+        name = getattr(function, "name", "lambda")
+        yield walk.finding(source, "not-async", function, f"the flow `{name}` is no `async def`, so it is refused")
 
 
 def _is_dark(source: Source, line: int, going: walk.Walk) -> bool:

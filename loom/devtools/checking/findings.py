@@ -75,6 +75,12 @@ _TABLE: Final[tuple[tuple[str, Severity, str, str], ...]] = (
         "await it in a step",
     ),
     (
+        "not-async",
+        "error",
+        "a flow that is no `async def`: it is refused when it is imported",
+        "`async def`, and `await` before what is asked of `ctx`",
+    ),
+    (
         "foreign-context",
         "error",
         "`ctx` used in, or handed to, a step or a chooser",

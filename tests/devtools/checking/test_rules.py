@@ -25,6 +25,10 @@ def test_a_flow_is_found_however_it_is_declared(declared: str) -> None:
     assert [each.rule for each in report("from time import time as loom_time\n" + declared).findings] == ["clock"]
 
 
+def test_a_flow_that_is_no_async_def_is_found_where_it_is_declared() -> None:
+    assert found("@loom.flow\ndef order(ctx):\n    return 1\n") == ["not-async:3"]
+
+
 def test_what_is_no_flow_may_do_anything() -> None:
     assert found("import time\nasync def helper(ctx):\n    return time.time()\n") == []
 
