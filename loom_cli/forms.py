@@ -13,6 +13,7 @@ import math
 import operator
 import re
 from collections.abc import Generator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from loom.core.missing import MISSING
@@ -25,6 +26,8 @@ Asking: TypeAlias = "Generator[Question, str, Json]"
 
 YES: Final = frozenset({"y", "yes", "true", "1"})
 NO: Final = frozenset({"n", "no", "false", "0"})
+
+_NUMBER_OR_TEXT: Final = "number or text"
 
 
 _BOUNDS: Final = (
@@ -84,6 +87,8 @@ def _value(form: _Form, part: Schema, path: str, *, known: Json = MISSING) -> As
         return choices[0]
     if choices:
         return (yield from _choice(form, part, path, known=known))
+    if _is_number_or_text(form, part):
+        return (yield from _scalar(form, {**part, "type": _NUMBER_OR_TEXT}, path, known=known))
     if part.get("anyOf") or part.get("oneOf"):
         return (yield from _variant(form, part, path))
     asking = {"object": _object, "array": _array, "null": _nothing}.get(kind_of(part), _scalar)
@@ -93,6 +98,12 @@ def _value(form: _Form, part: Schema, path: str, *, known: Json = MISSING) -> As
 def _nothing(form: _Form, part: Schema, path: str, *, known: Json = MISSING) -> Asking:
     return None
     yield  # a generator that asks nothing
+
+
+def _is_number_or_text(form: _Form, part: Schema) -> bool:
+    """Whether *part* is a number or a text, whatever it is like, as a `Decimal` is: one line can be either."""
+    kinds = [{key: value for key, value in each.items() if key != "pattern"} for each in _variants(form, part)]
+    return len(kinds) == 2 and {"type": "string"} in kinds and {"type": "number"} in kinds
 
 
 def _about(part: Schema) -> Schema:
@@ -143,8 +154,19 @@ def entry(part: Schema, line: str) -> Json:
             return _within(part, _number(line, float, "a number"))
         case "string":
             return _text(part, line)
+        case kind if kind == _NUMBER_OR_TEXT:
+            return _number_or_text(line)
         case _:
             return _any(line)
+
+
+def _number_or_text(line: str) -> Json:
+    """Return the number that *line* is; what is none, or has more digits than a float, stays a text."""
+    try:
+        number = _number(line, float, "a number")
+    except Refused:
+        return _text({}, line)
+    return number if Decimal(repr(number)) == Decimal(line.replace("_", "")) else line
 
 
 def _any(line: str) -> Json:

@@ -74,6 +74,9 @@ def filled(annotation: Any, *lines: str, **more: Any) -> tuple[Any, list[Questio
         (Literal["a", "b"], "a", "a"),
         (Any, '{"a": [1]}', {"a": [1]}),
         (Any, "just text", "just text"),
+        (Decimal, "12.50", 12.5),
+        (Decimal, "0.10000000000000000001", "0.10000000000000000001"),
+        (Decimal | None, "twelve", "twelve"),
     ],
 )
 def test_a_scalar_is_one_question(annotation: Any, line: str, answer: Any) -> None:
