@@ -56,6 +56,14 @@ def test_a_flow_that_is_right_survives() -> None:
     assert "150 seeds in" in done.stdout
 
 
+def test_a_parent_and_its_children_are_simulated_without_a_stand_in() -> None:
+    survives = loom(["torture", "parcels", "--seeds", "50"], hash_seed="1")
+    told = loom(["torture", "parcels", "--seed", "1", "--schedule", ""], hash_seed="1")
+
+    assert (survives.returncode, survives.stderr) == (0, "")
+    assert "MESSAGE_RECEIVED" in told.stdout
+
+
 def test_one_simulation_is_told_moment_by_moment() -> None:
     command = ["torture", "sell", "--world", "app:bank", "--seed", "5", "--schedule", "step.1:crash-after"]
 

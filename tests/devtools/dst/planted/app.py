@@ -1,4 +1,4 @@
-"""Three flows that are wrong in ways that no test without faults shows, and one that is right."""
+"""Three flows that are wrong in ways that no test without faults shows, and those that are right."""
 
 from __future__ import annotations
 
@@ -115,4 +115,19 @@ def till() -> World:
     return World(steps={"is_paid": lambda order: bool(paid)}, acts=[pay])
 
 
-app = loom.define_config(flows=[sell, sell_well, basket, ship])
+# A parent whose children are started and driven like any other run, without a stand-in.
+
+
+@loom.flow
+async def parcel(ctx: loom.Context, number: int) -> int:
+    await ctx.run(thank, str(number))
+    return number
+
+
+@loom.flow
+async def parcels(ctx: loom.Context) -> int:
+    children = [await loom.spawn(ctx, parcel, number, key=str(number)) for number in (1, 2)]
+    return sum(await loom.await_all(ctx, children))
+
+
+app = loom.define_config(flows=[sell, sell_well, basket, ship, parcel, parcels])
