@@ -40,6 +40,8 @@ from loom_cli.watching import Silent, Watcher, watcher_for
 from loom_cli.wording import Event, crowded_words, step_id
 
 _BESIDE_TOLD: Final = 5
+_OURS_NOT_AWAITED: Final = "coroutine 'Asking."
+"""How Python words it that a syscall was not awaited. Loom has words of its own for that, with the name of the syscall."""
 
 Verb = Callable[[WorkflowRuntime], Awaitable[Outcome[Any]]]
 
@@ -193,7 +195,8 @@ class Driving:
         before = warnings.showwarning
 
         def said(message: Warning | str, *_about: object, **_more: object) -> None:
-            self._watcher.say(f"warning: {message}", "yellow")
+            if not str(message).startswith(_OURS_NOT_AWAITED):
+                self._watcher.say(f"warning: {message}", "yellow")
 
         warnings.showwarning = said
         try:

@@ -53,7 +53,7 @@ async def close(drive: Drive) -> None:
 def _tell_of_unasked(drive: Drive) -> None:
     if drive.delivery.unasked:
         names = ", ".join(call.id for call in drive.delivery.unasked)
-        told = f"{names} of {drive.state.execution_id} was called and never awaited, so it did not happen"
+        told = f"{names} of {drive.state.execution_id} was called and never awaited, so it did not happen: write await"
         warnings.warn(SyscallNotAwaited(told), stacklevel=2)
 
 

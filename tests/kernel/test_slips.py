@@ -76,7 +76,9 @@ async def test_a_syscall_that_is_never_awaited_is_named() -> None:
         ctx.run(one, 1)  # type: ignore[unused-coroutine]  # the slip itself
         return 1
 
-    with pytest.warns(SyscallNotAwaited, match="one of run-1 was called and never awaited"):
+    with pytest.warns(
+        SyscallNotAwaited, match="one of run-1 was called and never awaited, so it did not happen: write await"
+    ):
         await runtime(flow).start(flow, id=RUN)
 
 
