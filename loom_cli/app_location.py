@@ -137,7 +137,7 @@ def _broken(reference: AppReference, error: BaseException) -> AppNotImportable:
     kind = type(error).__name__
     told = f"{kind}: {told}" if told else kind
     is_generated = Path(file).name == GENERATED and isinstance(error, ImportError)
-    hint = f"{GENERATED} lists what is there no more: loom gen" if is_generated else ""
+    hint = f"{GENERATED} lists what is there no more: loom gen" if is_generated else getattr(error, "hint", "")
     return AppNotImportable(module=reference.module, file=file, line=line, error=told, hint=hint)
 
 

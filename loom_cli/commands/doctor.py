@@ -154,7 +154,7 @@ def _print(screen: Screen, report: Report, *, as_json: bool) -> None:
         screen.line(Styled(title, "bold"))
         for name, value in part.items():
             style = "red" if name == "fault" else "yellow" if name in ("hint", "note") else ""
-            screen.line("  ", Styled(name.replace("_", " ").ljust(16), "dim"), Styled(_words(value), style))
+            screen.line("  ", Styled(name.replace("_", " ").ljust(20), "dim"), Styled(_words(value), style))
 
 
 def _words(value: Any) -> str:

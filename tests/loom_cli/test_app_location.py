@@ -118,6 +118,15 @@ def test_an_app_that_does_not_import_is_told_with_file_and_line(
     assert (refused.value.file, refused.value.line, refused.value.error) == (str(file), line, told)
 
 
+def test_the_advice_of_a_refused_declaration_is_passed_on(tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "import loom\n\n\n@loom.step\ndef pieces():\n    yield 1\n")
+
+    with pytest.raises(AppNotImportable, match="pieces is a generator") as refused:
+        load_app(None, store=None, folder=tmp_path)
+
+    assert refused.value.hint == "A step returns one value; use ctx.stream for pieces."
+
+
 def test_the_line_is_the_authors_own_even_if_a_library_raised(tmp_path: Path) -> None:
     file = write(tmp_path / "app.py", "import json\n\njson.loads('{')\n")
 
