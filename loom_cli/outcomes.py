@@ -165,7 +165,7 @@ class Teller:
         if receives:
             self._receives(receives, alone=not outcome.gates)
         elif not outcome.gates:
-            until = until_words(outcome.wake_at, self._now_ms())
+            until = until_words(_wakes_at(state, outcome), self._now_ms())
             does = f"waits for {state.facts.why}" if state.facts.why else "sleeps"
             self._head("waiting", "suspended", f"{does} {until}".rstrip())
             self._command("goes on then with:", self._hints.command("resume"))
@@ -239,6 +239,12 @@ class Teller:
         for step in in_flight:
             self._line(step, Styled("  was cut short; it will be in doubt, since it must not run twice", "dim"))
         self._command("go on with:", self._hints.command("resume"))
+
+
+def _wakes_at(state: ExecutionState, outcome: Outcome[Any]) -> int | None:
+    """Return until when a run sleeps: one let go on after a pause is due for a look at once, and may sleep on after it."""
+    dues = [start.payload.due_at for start in state.open.values() if start.type == "TIMER_SET"]
+    return max(outcome.wake_at, min(dues)) if dues and outcome.wake_at is not None else outcome.wake_at
 
 
 def _cause(state: ExecutionState) -> Cause | None:

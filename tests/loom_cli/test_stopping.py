@@ -44,6 +44,16 @@ def test_a_run_is_ended_by_the_record_alone_where_that_is_asked_for(desk: Path) 
     assert events(desk, "r1")[-1].payload.cause == "force"
 
 
+def test_a_run_that_is_let_go_on_sleeps_until_its_own_time(desk: Path) -> None:
+    slept = loom("run", "nap", "--input", "500", "--wait", "0", "--id", "n1", folder=desk)
+    loom("pause", "n1", folder=desk)
+
+    unpaused = loom("unpause", "n1", "--wait", "0", folder=desk)
+
+    assert unpaused.status == 3
+    assert unpaused.err.split(" (")[0] == slept.err[slept.err.index("○ n1 sleeps until") :].split(" (")[0]
+
+
 @pytest.mark.proves("BEY-14")
 def test_a_paused_run_keeps_its_answer_until_it_may_go_on(desk: Path) -> None:
     waiting(desk, "r1")
