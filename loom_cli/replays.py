@@ -20,7 +20,7 @@ from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom_cli.errors import Usage
 from loom_cli.ids import meant_id
 from loom_cli.selecting import PAGE, Where, fits
-from loom_cli.wording import value_text
+from loom_cli.wording import renamed_words, value_text
 
 if TYPE_CHECKING:
     from loom.app.config import LoomApp
@@ -138,11 +138,12 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def from_here(verdict: Verdict, folder: Path) -> Verdict:
-    """Return *verdict* with the places in the author's code as paths from *folder*, where they are below it."""
+    """Return *verdict* with places in the author's code as paths from *folder*, and with advice on a renamed step."""
     asked = verdict.asked
     if asked is not None and asked.get("where"):
         asked = {**asked, "where": _from(str(asked["where"]), folder)}
-    return replace(verdict, where=_from(verdict.where, folder), asked=asked)
+    hint = renamed_words(verdict.recorded, asked) or verdict.hint
+    return replace(verdict, where=_from(verdict.where, folder), asked=asked, hint=hint)
 
 
 def _from(where: str, folder: Path) -> str:
@@ -159,7 +160,8 @@ def short(verdict: Verdict) -> str:
     if verdict.recorded is None and verdict.asked is None:
         return f"{verdict.why} ({verdict.where})" if verdict.where else verdict.why
     at = f"event {verdict.sequence}: " if verdict.sequence is not None else ""
-    sides = f"{at}recorded {_named(verdict.recorded)}, asks {_named(verdict.asked)}"
+    shown = side_text if _named(verdict.recorded) == _named(verdict.asked) else _named
+    sides = f"{at}recorded {shown(verdict.recorded)}, asks {shown(verdict.asked)}"
     return f"{sides} ({verdict.where})" if verdict.where else sides
 
 

@@ -114,7 +114,11 @@ def end_words(type_: str, told: Mapping[str, Any]) -> str:
 def step_id(start: Event) -> str:
     """Return which step *start* asks, as it is declared."""
     tool: str | None = start.payload.tool
-    return tool or unescape(start.payload.id.rpartition("/")[2].partition("#")[0])
+    return tool or _declared(start.payload.id)
+
+
+def _declared(id: str) -> str:
+    return unescape(id.rpartition("/")[2].partition("#")[0])
 
 
 def attempt_words(attempt: int, start: Event | None, attempts_max: Mapping[str, int]) -> str:
@@ -133,7 +137,19 @@ def difference_rows(difference: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("recorded", _side(difference.get("recorded"))),
         ("asked", _side(difference.get("asked"))),
     ]
-    return [*rows, ("", str(difference["likely"]))] if difference.get("likely") else rows
+    likely = difference.get("likely")
+    advice = renamed_words(difference.get("recorded"), difference.get("asked"))
+    return [*rows, *(("", str(words)) for words in (likely, advice) if words)]
+
+
+def renamed_words(recorded: Mapping[str, Any] | None, asked: Mapping[str, Any] | None) -> str:
+    """Return what to do about a step that was renamed, as two sides of a divergence look then; empty for any others."""
+    if recorded is None or asked is None or {recorded.get("kind"), asked.get("kind")} != {"STEP_STARTED"}:
+        return ""
+    if recorded.get("args") != asked.get("args") or recorded.get("id") == asked.get("id"):
+        return ""
+    old, new = (_declared(str(side.get("id"))) for side in (recorded, asked))
+    return f'If {new} is {old} under a new name, let it keep its id: @loom.step(id="{old}").'
 
 
 def _side(side: Mapping[str, Any] | None) -> str:

@@ -47,6 +47,7 @@ app = loom.define_config(flows=[shop], storage=loom.sqlite_storage())
 LONGER = ('return f"{booked} {answer}"', "return await ctx.run(bill, booked)")
 OTHERWISE = ("ctx.run(book, order.id)", "ctx.run(bill, order.id)")
 OTHER_ARGUMENT = ("ctx.run(book, order.id)", "ctx.run(book, order.id.upper())")
+RENAMED = (("async def book(", "async def book_it("), ("ctx.run(book,", "ctx.run(book_it,"))
 NEW_FIELD = ("    amount: int\n", "    amount: int\n    currency: str\n")
 REFUSING = ("flows=[shop]", 'flows=[shop], on_change="refuse"')
 SPACED = ("    booked =", "    # as ordered\n\n    booked =")
@@ -137,6 +138,17 @@ def test_a_divergence_is_shown_with_both_sides_the_line_and_the_likely_cause(sho
     assert (machine.status, machine.json["status"]) == (3, "diverged")
     assert machine.json["difference"]["asked"]["id"] == "bill"
     assert shown.out.startswith("x1  diverged\n")
+
+
+def test_who_renamed_a_step_is_told_how_to_keep_its_id(shop: Project) -> None:
+    advice = 'If book_it is book under a new name, let it keep its id: @loom.step(id="book").'
+    shop.edit(*RENAMED)
+
+    assert advice in shop.loom("deploy", "check").out
+    assert advice in shop.loom("resume", "x1", "--answer", "1").err
+
+    shop.edit(*RENAMED, ("@loom.step\nasync def book_it", '@loom.step(id="book")\nasync def book_it'))
+    assert shop.loom("resume", "x1", "--answer", "1").status == 0
 
 
 def test_a_diverged_run_goes_on_once_the_code_is_mended_and_nothing_ran_twice(shop: Project) -> None:

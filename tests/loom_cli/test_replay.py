@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,7 @@ LOUDER: Final = APP.replace("    return await ctx.run(pay, amount)", "    return
 PRINTS: Final = APP.replace("    risk = await", '    print("a flow says this")\n    risk = await')
 GREETS: Final = f'print("welcome")\n{APP}'
 ELSEWHERE: Final = APP.replace("async def refund", "async def repay").replace("[refund]", "[repay]")
+DRAWS: Final = "import random\n" + APP.replace("(assess, amount)", "(assess, random.randrange(10**9))")
 BROKEN: Final = APP.replace("@loom.flow", "@loom.flow(")
 
 
@@ -57,7 +59,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     known = set(sys.modules)
     write(tmp_path, app=APP, reordered=REORDERED, louder=LOUDER, prints=PRINTS, elsewhere=ELSEWHERE, broken=BROKEN)
-    write(tmp_path, greets=GREETS)
+    write(tmp_path, greets=GREETS, draws=DRAWS)
     for run in ("r-1", "r-2"):
         loom("run", "refund", "--id", run, "--input", "7", "--app", "shop_app:app", "-q", folder=tmp_path)
     done = loom("resume", "r-2", "--answer", "true", "--app", "shop_app:app", "-q", folder=tmp_path)
@@ -119,6 +121,16 @@ def test_a_changed_line_of_the_flow_fails_the_proof_and_names_the_event(shop: Pa
     assert (asks_otherwise.status, ends_otherwise.status) == (ExitCode.FAILED, ExitCode.FAILED)
     assert [(each["sequence"], each["id"]) for each in asks_otherwise.json["problems"]] == [(1, "assess")]
     assert [each["sequence"] for each in ends_otherwise.json["problems"]] == [0, 9]
+
+
+def test_a_step_that_is_asked_with_other_arguments_is_shown_with_both(shop: Path) -> None:
+    under("draws", "run", "refund", "--id", "d-1", "--input", "7", "-q", folder=shop)
+
+    told = under("draws", "check", "replay", "d-1", folder=shop).out
+
+    assert re.search(
+        r'recorded STEP_STARTED assess \{"amount": \d+\}, asks STEP_STARTED assess \{"amount": \d+\} ', told
+    )
 
 
 @pytest.mark.proves("BEY-19")
