@@ -89,8 +89,7 @@ def ps(
     if as_json:
         cli.screen.json([row_json(row, lines.get(row.execution_id)) for row in rows])
     elif rows:
-        parents = {row.index.parent for row in rows if row.index.status not in TERMINAL}
-        cli.screen.table(_COLUMNS, [_cells(row, lines.get(row.execution_id), parents, cli.now_ms()) for row in rows])
+        cli.screen.table(_COLUMNS, _table(rows, lines, cli.now_ms()))
     else:
         cli.screen.note(
             f"no executions {'like that ' if query != ExecutionQuery(limit=limit, tips=query.tips) else ''}in {storage.url}"
@@ -153,6 +152,13 @@ def row_json(row: ExecutionRow, line: Admission | None = None) -> dict[str, Any]
         "line": {"stage": line.stage, "ahead": line.ahead, "wake_at": line.wake_at} if line is not None else None,
         "cursor": f"{index.started_at}:{row.execution_id}",
     }
+
+
+def _table(
+    rows: Sequence[ExecutionRow], lines: Mapping[ExecutionId, Admission], now_ms: int
+) -> list[Sequence[str | Styled]]:
+    parents = {row.index.parent for row in rows if row.index.status not in TERMINAL}
+    return [_cells(row, lines.get(row.execution_id), parents, now_ms) for row in rows]
 
 
 def _cells(row: ExecutionRow, line: Admission | None, parents: Container[str], now_ms: int) -> Sequence[str | Styled]:
