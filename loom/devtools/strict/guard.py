@@ -248,7 +248,7 @@ _SEED: Final = random.Random.seed.__code__
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:
     turn = getattr(_HERE, "turn", None)
-    if turn is not None and (rule := audited(event)) is not None:
+    if turn is not None and (rule := audited(event, args)) is not None:
         turn.judge(rule, f"{event} {args[0]!r}" if args else event, sys._getframe(1))  # noqa: SLF001  # the documented way
 
 

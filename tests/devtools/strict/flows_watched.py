@@ -3,8 +3,9 @@
 import itertools
 import random
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import loom
 
@@ -32,6 +33,11 @@ async def decent(ctx: loom.Context) -> list[str]:
     first = await ctx.run(stamped, chosen)
     second = await ctx.run(stamped_in_a_thread, chosen)
     return [first, second, await ctx.run("now", lambda: str(time.time() > 0)), str(random.Random(7).random())]
+
+
+@loom.flow
+async def zoned(ctx: loom.Context) -> str:
+    return datetime(2030, 7, 1, 12, tzinfo=UTC).astimezone(ZoneInfo.no_cache("Europe/Berlin")).isoformat()
 
 
 @loom.flow

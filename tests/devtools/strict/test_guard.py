@@ -63,6 +63,13 @@ async def test_steps_choosers_and_what_loom_does_for_a_flow_are_free() -> None:
     assert outcome.status == "completed"
 
 
+async def test_the_table_of_a_zone_is_free_to_be_read() -> None:
+    async with app_of(watched.zoned) as app:
+        outcome = await app.runtime.start(watched.zoned)
+
+    assert outcome.result() == "2030-07-01T14:00:00+02:00"
+
+
 async def test_an_allowance_with_a_reason_on_the_line_silences() -> None:
     async with app_of(watched.excused) as app:
         outcome = await app.runtime.start("excused")
