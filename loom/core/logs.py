@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 _Adapter = logging.LoggerAdapter[logging.Logger]
 
@@ -13,6 +13,11 @@ class _RunLog(_Adapter):
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         extra = dict(self.extra or {}) | dict(kwargs.get("extra") or {})
         return msg, {**kwargs, "extra": extra}
+
+    if not TYPE_CHECKING:  # which tells the author sooner
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            raise TypeError('a log is no function: write log.info("..."), or debug, warning, error')
 
 
 class FlowLog(_RunLog):
