@@ -43,16 +43,17 @@ def draw_execution(
     unread: Mapping[str, int] = NO_UNREAD,
     is_cancelling: bool = False,
     present: str | None = None,
+    left_by: str = "",
 ) -> None:
     """Print *view*, with commands from *hints*.
 
     *every* shows the branches of a large scope that are otherwise counted; *unread* counts the messages of its inbox by
     topic. *is_cancelling* says that somebody wants it cancelled, and it has not ended; *present* is the fingerprint of the code
-    as it is ("" for none), where it was asked for.
+    as it is ("" for none), where it was asked for; *left_by* tells of the driver that has the run no more, where it is known.
     """
     _draw_head(screen, view, now_ms, is_cancelling=is_cancelling)
     screen.line(Styled(code_words(view.fingerprint, present), "dim"))
-    _draw_next(screen, view, hints, now_ms)
+    _draw_next(screen, view, hints, now_ms, left_by=left_by)
     _draw_inbox(screen, view, unread, hints)
     _draw_values(screen, view)
     if view.calls:
@@ -103,7 +104,7 @@ def stop_words(view: ExecutionView) -> str:
     return " ".join(filter(None, [verb, _by(stop.by)])) + (f": {stop.reason}" if stop.reason else "")
 
 
-def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -> None:
+def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *, left_by: str) -> None:
     """Print what the run waits for, and the command that makes it go on; a diverged one cannot be answered."""
     for gate in view.gates if view.status != "diverged" else ():
         screen.line()
@@ -111,7 +112,7 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -
     for wait in view.receives if view.status != "diverged" else ():
         screen.line()
         _draw_receive(screen, wait, hints, now_ms)
-    told, command = _next(view, hints, now_ms)
+    told, command = _next(view, hints, now_ms, left_by)
     if told:
         screen.line()
         screen.line(told)
@@ -122,7 +123,9 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int) -
         screen.line(Styled(_TRY, "dim"), command)
 
 
-def _next(view: ExecutionView, hints: Hints, now_ms: int) -> tuple[str, str]:
+def _next(view: ExecutionView, hints: Hints, now_ms: int, left_by: str) -> tuple[str, str]:
+    if view.status == "running" and left_by:
+        return f"Nobody drives it: {left_by}. This goes on with it:", hints.command("resume")
     if view.status in _NEXT:
         told, verb = _NEXT[view.status]
         return told, hints.command(verb)

@@ -29,7 +29,12 @@ def held_words(row: ExecutionRow) -> str:
     """Return who drives the execution of *row*, or what became of who did; nothing when nobody has it."""
     if not row.driver:
         return ""
+    return f"a driver: {left}" if (left := left_words(row)) else driver_words(row.driver)
+
+
+def left_words(row: ExecutionRow) -> str:
+    """Return what became of who drove the execution of *row*; nothing where nobody did, or somebody does."""
+    if not row.driver or not (row.released or row.lease_ms <= 0):
+        return ""
     words = driver_words(row.driver)
-    if row.released:
-        return f"a driver: {words} let it go"
-    return words if row.lease_ms > 0 else f"a driver: the lease of {words} has lapsed"
+    return f"{words} let it go" if row.released else f"the lease of {words} has lapsed"

@@ -34,4 +34,6 @@ async def meant_id(storage: Storage, text: str) -> ExecutionId:
 
 async def _near(storage: Storage, text: str) -> list[str]:
     newest = await storage.find(ExecutionQuery(limit=_LOOKED_AT_MAX))
-    return difflib.get_close_matches(text, [row.execution_id for row in newest])
+    known = [str(row.execution_id) for row in newest]
+    same = [id for id in known if id.casefold() == text.casefold()]
+    return same or difflib.get_close_matches(text, known)

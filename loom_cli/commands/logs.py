@@ -186,6 +186,8 @@ class _Listing:
 def _known(types: list[str]) -> list[str]:
     globs = [type_ if "." in type_ else type_.upper() for type_ in types]
     if unknown := unknown_types(globs):
-        near = difflib.get_close_matches(unknown[0], EVENTS)
-        raise Usage(f"no event is of type {unknown[0]!r}", hint=f"--type {near[0] if near else 'STEP_COMPLETED'}")
+        name = unknown[0]
+        begun = [f"'{name}_*'"] if any(each.startswith(f"{name}_") for each in EVENTS) else []
+        near = begun or difflib.get_close_matches(name, EVENTS) or ["STEP_COMPLETED"]
+        raise Usage(f"no event is of type {name!r}", hint=f"--type {near[0]}")
     return globs

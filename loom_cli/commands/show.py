@@ -18,7 +18,7 @@ from loom.spi.event_store import ExecutionRow, Storage
 from loom_cli.calls import call_json, call_meant
 from loom_cli.cli import Cli
 from loom_cli.drawing import draw_call, draw_execution
-from loom_cli.drivers import is_cancelling
+from loom_cli.drivers import is_cancelling, left_words
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
@@ -88,6 +88,7 @@ def show(
             unread=unread or {},
             is_cancelling=cancelling,
             present=present,
+            left_by=left_words(row) if at is None and row is not None else "",
         )
     return ExitCode.DONE
 
