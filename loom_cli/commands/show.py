@@ -65,9 +65,7 @@ def show(
         raise Usage(f"there is no event {at}", hint=f"--at {len(events) - 1} is the last one")
     view = execution_view(fold_at(events, at), events, children=children)
     present = _present(cli, app_, store, view.flow) if code else None
-    unread = (
-        dict(Counter(message.topic for message in pending)) if at is None else None
-    )  # what was unread then is not kept
+    unread = dict(Counter(message.topic for message in pending)) if at is None else None  # past ones are not kept
     is_asked = at is None and row is not None and is_cancelling(row)  # by a request that no driver has journaled yet
     cancelling = view.status not in TERMINAL and (view.cancel is not None or is_asked)
     meant = call_meant(view, call) if call is not None else None
