@@ -25,6 +25,7 @@ from loom_cli.reading import whole_log
 from loom_cli.screen import Screen, Styled
 from loom_cli.sources import read_sources
 from loom_cli.times import date_time
+from loom_cli.wording import counted
 
 _SIGNS: Final = frozenset({"done", "failed", "waiting", "running"})
 _STYLES: Final = {"done": "green", "failed": "red", "waiting": "yellow", "running": "cyan", "cut": "dim"}
@@ -97,7 +98,9 @@ def draw(screen: Screen, picture: Picture) -> None:
 
 def _elsewhere(found: Visits) -> Iterator[Styled]:
     if found.elsewhere:
-        yield Styled(f"  (and {len(found.elsewhere)} calls that the source does not show)", "yellow")
+        yield Styled(
+            f"  (and {counted(len(found.elsewhere), 'call', 'calls')} that the source does not show)", "yellow"
+        )
 
 
 def _mark(screen: Screen, line: Line, *, is_run: bool) -> Iterator[Styled | str]:

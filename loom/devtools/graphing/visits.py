@@ -152,7 +152,7 @@ class _Following:
                     found[step.node] = stay
             steps, failed = found, call.has_failed
         best = min(steps.values(), key=lambda step: step.cost)
-        if not must_end:
+        if not must_end or not best.fits:  # which way it took after what the source does not show cannot be told
             return best
         ends = [
             _Step(step.cost + cost, END, edges, step)

@@ -155,6 +155,7 @@ async def test_a_log_that_the_source_does_not_fit_is_told_apart() -> None:
         found = visits(graph, await app.runtime.load_state(outcome.execution_id))
 
     assert len(found.elsewhere) == 2
+    assert "end" not in found.nodes, "where it went after that cannot be told"
 
 
 async def test_the_json_has_each_node_with_its_visit() -> None:
