@@ -69,7 +69,9 @@ class ExecutionTerminated(LoomError):
     code = "execution-ended"
 
     def __init__(self, *, execution_id: str, status: str, cause: str = "", hint: str = "") -> None:
-        self.execution_id, self.status, self.cause, self.hint = execution_id, status, cause, hint
+        self.execution_id, self.status, self.cause = execution_id, status, cause
+        again = f"`loom retry {execution_id}` tries it again from the failure." if status == "failed" else ""
+        self.hint = hint or again
         super().__init__(f"{execution_id} is {status}" + (f": {cause}" if cause else ""))
 
 

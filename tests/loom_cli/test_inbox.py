@@ -174,6 +174,16 @@ def test_a_message_to_a_run_that_has_ended_is_refused(desk: Path) -> None:
     assert (refused.status, refused.err.split("\n")[0]) == (2, "error[execution-ended]: h1 is completed")
 
 
+def test_a_message_to_a_run_that_failed_is_refused_with_how_it_goes_on(desk: Path) -> None:
+    assert loom("run", "failing", "--id", "f1", folder=desk).status == 1
+
+    refused = loom("send", "f1", "news", "1", folder=desk)
+
+    assert (
+        refused.err == "error[execution-ended]: f1 is failed\ntry: `loom retry f1` tries it again from the failure.\n"
+    )
+
+
 # inbox
 
 
