@@ -180,7 +180,7 @@ def _writable(settings: SqliteSettings, guard: WalGuard) -> sqlite3.Connection:
 
 def _readable(settings: SqliteSettings) -> sqlite3.Connection:
     if not settings.path.exists():
-        hint = "Run a flow first, or name another file."
+        hint = "Run a flow first, go to the folder of its project, or name another file."
         raise StoreNotFound("there is no database", store=settings.url, hint=hint)
     raw = _connect(settings, f"{settings.path.as_uri()}?mode=ro", uri=True)
     try:

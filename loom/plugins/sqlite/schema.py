@@ -63,7 +63,11 @@ def accept_for_reading(raw: sqlite3.Connection, *, url: str) -> None:
     """
     stamp = accept(raw, url=url)
     if stamp.empty:
-        raise StoreNotFound("the database is empty", store=url, hint="Run a flow first, or name another file.")
+        raise StoreNotFound(
+            "the database is empty",
+            store=url,
+            hint="Run a flow first, go to the folder of its project, or name another file.",
+        )
     if stamp.version < SCHEMA_VERSION:
         message = f"the schema is version {stamp.version}, and reading needs {SCHEMA_VERSION}"
         raise StoreUnavailable(message, store=url, hint="Run a flow with this Loom: the first writer migrates.")
