@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.linting import python_files, reader
 from loom_cli.reading import whole_log
-from loom_cli.screen import Screen, Styled
+from loom_cli.screen import Screen, Styled, cell_len
 from loom_cli.sources import read_sources
 from loom_cli.times import date_time
 from loom_cli.wording import counted
@@ -91,7 +91,8 @@ def draw(screen: Screen, picture: Picture) -> None:
         state = picture.state
         screen.line(Styled(state.execution_id, "bold"), f" {state.status}", *_elsewhere(picture.visits))
     for each in lines(picture.shape, picture.visits):
-        screen.line(*_mark(screen, each, is_run=picture.visits is not None), *_said(each))
+        cells = [*_mark(screen, each, is_run=picture.visits is not None), *_said(each)]
+        screen.line(*cells, *_visited(each, room=screen.width - _wide(cells) if screen.terminal else None))
     for line in picture.shape.unfollowed:
         screen.note(Styled("not followed:", "yellow"), f" {line}")
 
@@ -126,7 +127,18 @@ def _said(line: Line) -> Iterator[Styled | str]:
         yield Styled(line.word, dim or "cyan")
     if line.notes:
         yield Styled(f"  {', '.join(line.notes)}", "dim")
+
+
+def _visited(line: Line, *, room: int | None) -> Iterator[Styled]:
+    """Yield the last event of a visit: in full, or as far as there is *room* for it, its number in any case."""
     visit = line.visit
-    if visit is not None and visit.last is not None:
-        undone = f", undone {visit.undone}x" if visit.undone else ""
-        yield Styled(f"  #{visit.last.sequence} {visit.last.type} {date_time(visit.last.at)}{undone}", "dim")
+    if visit is None or visit.last is None:
+        return
+    undone = f", undone {visit.undone}x" if visit.undone else ""
+    number, type_ = f"  #{visit.last.sequence}", f" {visit.last.type}"
+    told = (f"{number}{type_} {date_time(visit.last.at)}{undone}", f"{number}{type_}{undone}", f"{number}{undone}")
+    yield Styled(next((each for each in told if room is None or cell_len(each) <= room), told[-1]), "dim")
+
+
+def _wide(cells: Sequence[Styled | str]) -> int:
+    return sum(cell_len(each if isinstance(each, str) else each.text) for each in cells)

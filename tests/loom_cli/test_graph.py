@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -10,7 +11,9 @@ from typing import Final
 
 import pytest
 
+from tests.loom_cli.desk import Running
 from tests.loom_cli.projects import loom
+from tests.loom_cli.terminal import loom as terminal_loom
 
 WITHOUT: Final = """
 import asyncio, sys
@@ -93,3 +96,15 @@ def test_the_runtime_works_without_all_of_it(project: Path) -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], cwd=project, capture_output=True, text=True, check=False)
 
     assert done.stdout == "suspended\n", done.stderr
+
+
+def test_a_run_drawn_on_a_terminal_tells_of_each_visit_what_there_is_room_for(project: Path) -> None:
+    assert Running(project, "run", "hello", "--id", "h1").ended().status == 3
+
+    def gate(width: int) -> str:
+        drawn = terminal_loom("graph", "hello", "h1", folder=project, width=width, terminal=True).out
+        return next(line for line in drawn.splitlines() if "gate approval" in line)
+
+    assert re.search(r"  #3 GATE_OPENED \d{4}-\d\d-\d\d \S+$", gate(120))
+    assert gate(60).endswith("  #3 GATE_OPENED")
+    assert gate(50).endswith("  #3")
