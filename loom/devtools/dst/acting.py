@@ -112,7 +112,8 @@ def result_of(step: Step[Any, Any]) -> Any:
     """
     returns, what = binding_of(step).returns, f"the step {step.id}"
     if returns is MISSING:
-        raise NoValue(what, "it does not say what it returns", _HINT.format(step=step.id))
+        hint = f"Say it, as in `-> int`. Or: {_HINT.format(step=step.id)}"
+        raise NoValue(what, "it does not say what it returns", hint)
     return made_up(returns, what=what, hint=_HINT.format(step=step.id))
 
 

@@ -64,6 +64,14 @@ def test_a_parent_and_its_children_are_simulated_without_a_stand_in() -> None:
     assert "MESSAGE_RECEIVED" in told.stdout
 
 
+def test_a_step_for_which_nothing_can_be_made_up_is_refused_with_what_to_write() -> None:
+    refused = loom(["torture", "weighing"], hash_seed="1")
+
+    assert refused.returncode == 2
+    assert "the step weigh: it does not say what it returns" in refused.stderr
+    assert "try: Say it, as in `-> int`. Or: Give it a stand-in, World(steps={'weigh': ...})" in refused.stderr
+
+
 def test_one_simulation_is_told_moment_by_moment() -> None:
     command = ["torture", "sell", "--world", "app:bank", "--seed", "5", "--schedule", "step.1:crash-after"]
 
