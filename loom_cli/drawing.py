@@ -15,7 +15,7 @@ from loom_cli.hints import Hints
 from loom_cli.readable import readable
 from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
 from loom_cli.times import date_time, distance, duration, moment
-from loom_cli.wording import CAUSE_WORDS, awaited_words, counted, difference_rows, joined, until_words
+from loom_cli.wording import CAUSE_WORDS, awaited_words, child_of, counted, difference_rows, joined, until_words
 
 _TRY: Final = "  try   "
 _CHILDREN_SHOWN: Final = 12
@@ -165,10 +165,12 @@ def draw_gate(
 
 
 def _draw_receive(screen: Screen, wait: AwaitedMessage, hints: Hints, now_ms: int) -> None:
-    waits = f"  waits for {awaited_words(wait.topic)} for {duration(max(now_ms - wait.asked_at, 0))}"
+    child = child_of(wait.topic)
+    awaited = f"waits for {awaited_words(wait.topic)}" if child is None else "it waits for this child"
+    waits = f"  {awaited} for {duration(max(now_ms - wait.asked_at, 0))}"
     screen.line(
         Styled(f"{screen.sign('waiting')} ", "yellow"),
-        Styled(wait.receive, "bold"),
+        Styled(child or wait.receive, "bold"),
         Styled(joined(waits, until_words(wait.due_at, now_ms)), "dim"),
     )
     screen.line(Styled(_TRY, "dim"), hints.delivering(wait.topic))
