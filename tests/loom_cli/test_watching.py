@@ -127,7 +127,7 @@ def test_many_gates_are_cut_short() -> None:
 @pytest.mark.parametrize(
     ("show", "lines", "more"),
     [
-        ("y" * 10_000, 1, "    6000 more characters: loom show refund-42\n"),
+        ("y" * 10_000, 1, "    6,000 more characters: loom show refund-42\n"),
         ("y\n" * 100, 30, "    140 more characters: loom show refund-42\n"),
         ("y\n" * 30, 30, ""),
         ({"$str": "a\\x1b\\nb"}, 2, ""),
