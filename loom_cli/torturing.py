@@ -17,7 +17,7 @@ from loom.devtools.dst.schedule import Fault, words
 from loom.devtools.dst.searching import Finding, Normal, Report, Trial
 from loom.devtools.dst.stage import Play
 from loom.devtools.dst.telling import again
-from loom.devtools.dst.world import Message, World, checked
+from loom.devtools.dst.world import Message, World, made_by
 from loom_cli.errors import Usage
 from loom_cli.screen import Screen, Styled
 
@@ -61,7 +61,7 @@ def worlds(given: Given) -> Callable[[], World]:
     answers, messages = _answers(given.answers), _messages(given.messages)
 
     def world() -> World:
-        made = World() if given.make is None else checked(given.make())
+        made = World() if given.make is None else made_by(given.make)
         if answers:
             made = replace(made, answers={**(made.answers or {}), **answers})
         return replace(made, messages=[*made.messages, *messages], real=given.real or made.real)

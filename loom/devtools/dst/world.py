@@ -93,7 +93,7 @@ class World:
     gate's label; a gate without one is answered by a value made up from its schema, unless *answers* is None: then
     nobody answers. *replies* has for a topic what is sent when the run waits for it. *messages* are sent, and *acts*
     carried out, at times that the seed decides. *invariants* are asked at the end: what returns False or a text, or
-    raises AssertionError, is broken. Messages to topics in *unread* (True: all) may be left unread. With *may_fail*
+    raises, is broken. Messages to topics in *unread* (True: all) may be left unread. With *may_fail*
     the run may fail where it does not when nothing goes wrong. *prepare* is called in each process as it begins.
     """
 
@@ -141,11 +141,28 @@ def broken(world: World, end: End) -> list[str]:
         except AssertionError as error:
             told.append(f"{name}: {error}" if str(error) else name)
             continue
+        except Exception as error:  # noqa: BLE001  # what cannot be told to hold does not
+            told.append(f"{name}: it raised {type(error).__name__}: {error}")
+            continue
         if isinstance(said, str) and said:
             told.append(f"{name}: {said}")
         elif said is False:
             told.append(name)
     return told
+
+
+def made_by(factory: Callable[[], object]) -> World:
+    """Return what *factory* makes.
+
+    Raises:
+        InvalidDeclaration: it raises, or makes no world.
+    """
+    try:
+        made = factory()
+    except Exception as error:
+        what = f"the factory of the world raised {type(error).__name__}: {error}"
+        raise InvalidDeclaration(what, hint="Mend it; --debug shows the traceback.") from error
+    return checked(made)
 
 
 def checked(made: object) -> World:
