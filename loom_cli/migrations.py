@@ -51,6 +51,8 @@ def migration_rows(migration: Migration) -> Iterator[tuple[str, str]]:
 
 def moved_words(migration: Migration) -> str:
     """Return the first line: what was done, or would be."""
+    if migration.is_needless:
+        return "is on the code as it is already; nothing was written"
     if migration.sequence is None:
         return "fits the code as it is, and could be moved to it; nothing was written"
     return f"moved to the code as it is (event {migration.sequence})"

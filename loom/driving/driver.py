@@ -519,6 +519,7 @@ async def make_offer(driver: Driver, incarnation: Incarnation, ask: Ask, drive: 
     drive.requests.fact_of(ask.kind, ask.body)
     taken = await driver.insert(run_id, incarnation, ask)
     if isinstance(taken, LaneClosed):
-        raise ExecutionTerminated(execution_id=run_id, status=taken.status)
+        hint = "It ended meanwhile, and what you said was not taken."
+        raise ExecutionTerminated(execution_id=run_id, status=taken.status, hint=hint)
     if not isinstance(taken, int):
         raise AlreadyAnswered(execution_id=run_id, gate=ask.what)

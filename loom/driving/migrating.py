@@ -70,6 +70,14 @@ class Migration:
     sequence: int | None = None
 
     @property
+    def is_needless(self) -> bool:
+        """Whether the run is on this code already, given what it was given, so that there is nothing to record."""
+        fact, same_code = self.fact, self.fact.before == self.fact.after and readable(self.fact.after)
+        same_flow = (fact.flow, fact.version) == (self.flow_before, self.version_before)
+        noted = fact.given is not None or fact.differences or fact.unpatched
+        return same_code and same_flow and not noted and self.status != "diverged"
+
+    @property
     def is_new_input(self) -> bool:
         """Whether the run is given another input from here on."""
         return self.fact.given is not None
@@ -116,7 +124,7 @@ class Migrating:
         return (await self._planned(execution_id(id), wish))[0]
 
     async def carry_out(self, id: str, wish: Wish, principal: str | None) -> Migration:
-        """Rehearse the move, and record it on the condition that the log is as it was.
+        """Rehearse the move, and record it, unless it changes nothing, on the condition that the log is as it was.
 
         Raises:
             As `MigratingVerbs.migrate`.
@@ -127,6 +135,8 @@ class Migrating:
             run_id = await self._driver.tip(execution_id(id))
             async with self._driver.place(run_id):
                 planned, loaded = await self._planned(run_id, wish)
+                if planned.is_needless:
+                    return planned
                 journal = self._driver.journal(loaded.state, loaded.row.incarnation, drives=False)
                 event = journal.commit("EXECUTION_MIGRATED", planned.fact, by)
                 try:

@@ -73,6 +73,8 @@ def migrate(
     cli.screen.line(Styled(migration.execution_id, "bold"), "  ", moved_words(migration))
     for label, words in migration_rows(migration):
         cli.screen.line("  ", Styled(label, "dim"), words)
-    verb = "migrate" if dry_run else "unpause" if migration.status == "paused" else "resume"
+    verb = (
+        "migrate" if dry_run and not migration.is_needless else "unpause" if migration.status == "paused" else "resume"
+    )
     cli.screen.line(Styled("  try   ", "dim"), hints.command(verb))
     return ExitCode.DONE

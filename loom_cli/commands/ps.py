@@ -84,7 +84,8 @@ def ps(
         limit=limit,
         before=_cursor(before),
     )
-    rows, lines = cli.run(_found(storage, query, parent))
+    rows, lines = cli.run(_found(storage, replace(query, limit=limit + 1), parent))
+    rows, has_more = rows[:limit], len(rows) > limit
     _note_damaged(cli, rows)
     if as_json:
         cli.screen.json([row_json(row, lines.get(row.execution_id)) for row in rows])
@@ -95,10 +96,8 @@ def ps(
             f"no executions {'like that ' if query != ExecutionQuery(limit=limit, tips=query.tips) else ''}in {storage.url}"
         )
         _note_near(cli, storage, flow or [])
-    if len(rows) == limit:
-        cli.screen.note(
-            Styled(f"there may be more: --before {rows[-1].index.started_at}:{rows[-1].execution_id}", "dim")
-        )
+    if has_more:
+        cli.screen.note(Styled(f"there are more: --before {rows[-1].index.started_at}:{rows[-1].execution_id}", "dim"))
     return ExitCode.DONE
 
 

@@ -379,6 +379,17 @@ async def test_of_a_chain_the_link_that_is_open_is_moved() -> None:
     assert (await changed.resume(RUN, answer=1)).value == [3, 1, "x"]
 
 
+async def test_a_move_that_changes_nothing_writes_nothing_and_says_so() -> None:
+    over = await waiting()
+    before = await over.events(RUN)
+
+    needless = await over.migrate(RUN)
+    moved = await runtime(second, storage=over.storage).migrate(RUN, migrate=in_cents)
+
+    assert (needless.is_needless, needless.sequence) == (True, None)
+    assert (moved.is_needless, moved.sequence) == (False, len(before))
+
+
 async def test_a_paused_run_stays_paused() -> None:
     over = await waiting()
     await over.pause(RUN)

@@ -376,6 +376,13 @@ def test_gates_draws_each_with_its_age_its_due_time_and_its_command(run: Run) ->
 # doctor
 
 
+def test_a_list_says_that_there_is_more_only_where_there_is(run: Run) -> None:
+    count = len(run("ps", "--json").json)
+
+    assert "there are more" not in run("ps", "--limit", str(count)).err
+    assert "there are more: --before" in run("ps", "--limit", str(count - 1)).err
+
+
 @pytest.mark.proves("KER-24")
 def test_doctor_prints_the_versions_of_the_contracts(run: Run) -> None:
     from loom.devtools.manifest.shapes import VERSIONS, present
