@@ -58,6 +58,13 @@ def moved_words(migration: Migration) -> str:
     return f"moved to the code as it is (event {migration.sequence})"
 
 
+def next_verb(migration: Migration) -> str:
+    """Return the command that comes next: what was only tried is done, what is paused is let go on."""
+    if migration.sequence is None and not migration.is_needless:
+        return "migrate"
+    return "unpause" if migration.status == "paused" else "resume"
+
+
 def _code(flow: str | None, version: str | None, fingerprint: str) -> dict[str, Any]:
     return {"flow": flow, "version": version, "fingerprint": fingerprint}
 

@@ -49,7 +49,7 @@ def migrate(
     """
     from loom_cli.hints import Hints
     from loom_cli.ids import meant_id
-    from loom_cli.migrations import migration_json, migration_rows, moved_words
+    from loom_cli.migrations import migration_json, migration_rows, moved_words, next_verb
     from loom_cli.payloads import payload_given
     from loom_cli.principals import principal_of
     from loom_cli.screen import Styled
@@ -73,8 +73,5 @@ def migrate(
     cli.screen.line(Styled(migration.execution_id, "bold"), "  ", moved_words(migration))
     for label, words in migration_rows(migration):
         cli.screen.line("  ", Styled(label, "dim"), words)
-    verb = (
-        "migrate" if dry_run and not migration.is_needless else "unpause" if migration.status == "paused" else "resume"
-    )
-    cli.screen.line(Styled("  try   ", "dim"), hints.command(verb))
+    cli.screen.line(Styled("  try   ", "dim"), hints.command(next_verb(migration)))
     return ExitCode.DONE
