@@ -64,12 +64,12 @@ def decode_events(execution_id: ExecutionId, records: Iterable[EventRecord]) -> 
 
 def _unusual(execution_id: ExecutionId, record: EventRecord) -> EventEnvelope[Any]:
     try:
-        fields: Any = orjson.loads(record.payload)
+        fields: Any = orjson.loads(record.payload) if type(record.type) is str else None
         about: Any = orjson.loads(record.metadata) if record.metadata else NO_METADATA
     except ValueError as error:
         raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why=str(error)) from error
     if not (isinstance(fields, dict) and isinstance(about, dict) and isinstance(about.get("v", 1), int)):
-        raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why="it holds no JSON object")
+        raise LogCorrupt(execution_id=execution_id, sequence=record.sequence, why="it is no object, or has no type")
     row = EVENTS.get(record.type)
     payload_type: Any = row.payload if row else UserEvent if record.type.startswith(USER_PREFIX) else None
     newer = row is not None and about.get("v", 1) > row.version

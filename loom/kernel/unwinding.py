@@ -54,9 +54,9 @@ class Unwinding:
         """Raise *signal* in *branch* where it stands; one that waits for no syscall of its own is cancelled."""
         standing = branch.standing
         for call in list(branch.waiting):
-            if isinstance(signal, BranchCut) and is_join(call):
-                continue  # its branches are signalled as well: it goes on once they have ended
-            self._drive.delivery.interrupt(call, type(signal)())
+            # A join goes on once its branches have ended, which are signalled as well.
+            if not (isinstance(signal, BranchCut) and is_join(call)):
+                self._drive.delivery.interrupt(call, type(signal)())
         task = branch.task
         if (
             standing is None
@@ -90,9 +90,9 @@ class Unwinding:
         """*branch* leaves the shield that has held off its cut: cut what other tasks ask in its name, and what is below."""
         for call in list(branch.waiting):
             self._drive.delivery.interrupt(call, BranchCut())
-        for each in [each for each in self._drive.delivery.strands() if branch in each.line() and each.is_cut]:
-            if each is not branch:
-                self.signal(each, BranchCut())
+        strands = self._drive.delivery.strands()
+        for each in [each for each in strands if branch in list(each.line())[1:] and each.is_cut]:
+            self.signal(each, BranchCut())
 
     async def unwind(self) -> None:
         """End every branch and effect of the drive; return when nothing of it runs any more."""

@@ -149,7 +149,7 @@ def _lines(
         is_named = place < len(folded) and (place % stride == 0 or place == len(folded) - 1)
         yield ProofLine(
             sequence=record.sequence,
-            type=record.type,
+            type=str(record.type),
             id=ids.get(start),
             record=values.digest([str(part) for part in record]),
             asked=asked[record.sequence].call.digest if record.sequence in asked else None,

@@ -79,3 +79,19 @@ def test_a_time_that_cannot_be_is_printed_all_the_same(at: int, arguments: tuple
         done = loom(*arguments, folder=project.folder, now_ms=project.now_ms, terminal=terminal)
 
         assert (done.status, done.err) == (ExitCode.DONE, "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("logs",), ("show",), ("resume",), ("cancel",), ("migrate",), ("replay",), ("replay", "--prove")]
+)
+def test_an_event_whose_type_is_no_text_is_damage_and_no_fault_of_the_command(
+    arguments: tuple[str, ...], desk: Path
+) -> None:
+    loom("run", "refund", "--set", "order=A", "--set", "amount=1", "--id", "r1", folder=desk)
+    changed(desk / ".loom" / "loom.db", "UPDATE events SET type = x'ff00' WHERE sequence = 2")
+
+    done = loom(arguments[0], "r1", *arguments[1:], folder=desk)
+
+    assert done.status == ExitCode.FAILED
+    assert any(told in done.out + done.err for told in ("its type is no name", "or has no type"))
+    assert "error[unexpected]" not in done.err
