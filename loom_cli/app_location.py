@@ -146,13 +146,14 @@ def _place(reference: AppReference, error: BaseException) -> tuple[str, int]:
     if isinstance(error, SyntaxError) and error.filename:
         return error.filename, error.lineno or 0
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
-    ours = [f for f in frames if f.filename != __file__ and not _is_installed(f.filename)]
+    ours = [f for f in frames if f.filename != __file__ and not is_installed(f.filename)]
     if not ours:
         return reference.module, 0
     return ours[-1].filename, ours[-1].lineno or 0
 
 
-def _is_installed(filename: str) -> bool:
+def is_installed(filename: str) -> bool:
+    """Whether a file belongs to Python, to Loom or to an installed package, and not to the author."""
     inside = (sys.prefix, sys.base_prefix, str(Path(__file__).parent.parent / "loom"), str(Path(os.__file__).parent))
     return "site-packages" in filename or filename.startswith(tuple(f"{folder}{os.sep}" for folder in inside))
 

@@ -17,19 +17,18 @@ from loom.core.outcome import Outcome
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import DriveInterrupted
 from loom.spi.event_store import ExecutionRow
+from loom_cli.bars import Bar
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.interrupting import Interruption
-from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
+from loom_cli.screen import STATUS_STYLES, Column, Styled
 from loom_cli.selecting import PAGE, Chosen, Verb, Where, chosen, query_of, where_of
 from loom_cli.times import distance
-from loom_cli.watching import is_terminal
 from loom_cli.wording import counted, failure_text
 
 if TYPE_CHECKING:
     import typer
-    from rich.progress import Progress, TaskID
 
 Call = Callable[[WorkflowRuntime, str], Awaitable[Outcome[Any]]]
 """The verb, for one run."""
@@ -103,7 +102,7 @@ class Bulk:
         self._cli, self._app, self._verb = cli, app, verb
         self._left: deque[ExecutionRow] = deque()
         self._results: list[Result] = []
-        self._bar = _Bar(cli.screen, verb)
+        self._bar = Bar(cli.screen, doing=verb.doing, done=verb.done)
         self._as_json = self._is_stopped = False
         self._interruption = Interruption(softly=self._stop, heard=self._heard, leaving=self._leaving)
 
@@ -258,60 +257,6 @@ class Bulk:
             words.append(f"{len(self._left):,} untouched")
         done = f"{self._verb.done} {len(tried):,} of {_runs(total)}"
         return f"{done}: {', '.join(words)}" if words else done
-
-
-class _Bar:
-    """How far a verb has come: a bar on a terminal, some lines elsewhere."""
-
-    def __init__(self, screen: Screen, verb: Verb) -> None:
-        self._screen, self._verb = screen, verb
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
-        self._total = self._done = self._failed = 0
-        self._is_quiet = True
-
-    def begin(self, total: int, *, quiet: bool) -> None:
-        self._total, self._is_quiet = total, quiet
-        if quiet or total == 0 or not is_terminal(self._screen.err):
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        plain = not self._screen.colour_err
-        console = Console(file=self._screen.err, force_terminal=True, no_color=plain, highlight=False, emoji=False)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[failed]}"),
-        )
-        self._progress = Progress(*columns, console=console, transient=True)
-        self._task = self._progress.add_task(self._verb.doing, total=total, failed="")
-        self._progress.start()
-
-    def step(self, *, failed: bool) -> None:
-        self._done += 1
-        self._failed += failed
-        words = f"{self._failed:,} failed" if self._failed else ""
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, advance=1, failed=words)
-        elif not self._is_quiet and self._done < self._total and self._is_at_a_tenth():
-            self.say(f"{self._verb.done} {self._done:,} of {self._total:,}" + (f", {words}" if words else ""))
-
-    def _is_at_a_tenth(self) -> bool:
-        return self._total >= 100 and self._done * 10 // self._total > (self._done - 1) * 10 // self._total
-
-    def say(self, text: str) -> None:
-        if self._progress is not None:
-            self._progress.console.print(text)
-        else:
-            self._screen.note(text)
-            self._screen.err.flush()
-
-    def end(self) -> None:
-        progress, self._progress = self._progress, None
-        if progress is not None:
-            progress.stop()
 
 
 def _cells(each: Chosen, verb: Verb, now_ms: int) -> Sequence[str | Styled]:

@@ -15,11 +15,14 @@ from loom_cli.deploy_formats import FORMATS
 from loom_cli.exits import ExitCode
 from loom_cli.replays import STYLES, WORDS, Meant, checking_of, from_here, reader_of, runs_in, short, verdict_json
 from loom_cli.screen import Column, Screen, Styled
+from loom_cli.standing_still import watched
 from loom_cli.wording import counted
 
 if TYPE_CHECKING:
     from loom.app.config import LoomApp
 
+_REPLAY_S: Final = 90.0
+"""Longer than a replay is given that awaits something: what is ended so never awaits."""
 _COLUMNS: Final = (Column("ID"), Column("FLOW"), Column("STATUS"), Column("VERDICT"), Column("", shrink=True))
 
 
@@ -69,8 +72,10 @@ def _print(screen: Screen, report: DeployReport, form: str) -> None:
 
 async def _each(cli: Cli, app: LoomApp, runs: AsyncIterator[StoredRun], known: Callable[[Verdict], None]) -> None:
     checking = checking_of(app)
-    async for verdict in checking.verdicts(runs):
-        known(from_here(verdict, cli.folder))
+    with watched("a replay", _REPLAY_S) as lives:
+        async for verdict in checking.verdicts(runs):
+            lives()
+            known(from_here(verdict, cli.folder))
 
 
 async def _stored(app: LoomApp, meant: Meant) -> AsyncIterator[StoredRun]:

@@ -90,10 +90,11 @@ def torture(
 def _one(cli: Cli, play: Any, seed: int, schedule: str | None, *, as_json: bool) -> ExitCode:
     from loom.devtools.dst import Schedule, normal, tried
     from loom.devtools.dst.telling import trial_json
+    from loom_cli.standing_still import watched
     from loom_cli.torturing import silence, tell_trial
 
     given = None if schedule is None else Schedule.parse(schedule)
-    with silence():
+    with silence(), watched("a simulation"):
         usual, _ = normal(play)
         trial = tried(play, seed, Schedule.of(seed, usual.counts) if given is None else given, usual)
     if as_json:
@@ -106,11 +107,23 @@ def _one(cli: Cli, play: Any, seed: int, schedule: str | None, *, as_json: bool)
 def _many(cli: Cli, play: Any, seeds: range, options: list[str], *, as_json: bool) -> ExitCode:
     from loom.devtools.dst import normal, search
     from loom.devtools.dst.telling import report_json
+    from loom_cli.bars import Bar
+    from loom_cli.standing_still import watched
     from loom_cli.torturing import silence, tell_report, tell_usual
 
-    with silence():
+    bar = Bar(cli.screen, doing="simulating", done="simulated")
+    with silence(), watched("a simulation") as lives:
+
+        def told(_tried: int) -> None:
+            lives()
+            bar.step()
+
         usual, _ = normal(play)
-        report = search(play, seeds)
+        bar.begin(len(seeds), quiet=as_json)
+        try:
+            report = search(play, seeds, told=told)
+        finally:
+            bar.end()
     tell_usual(cli.screen, play.flow.id, usual)
     if as_json:
         cli.screen.json(report_json(play.flow.id, report, options))
