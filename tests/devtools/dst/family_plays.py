@@ -10,7 +10,7 @@ import loom
 from loom.core.errors import ExecutionTerminated
 from loom.devtools.dst.stage import Play
 from loom.devtools.dst.world import Act, Desk, Message, World
-from loom.driving.errors import ExecutionNotPaused
+from loom.driving.errors import ExecutionNotFailed, ExecutionNotPaused
 from loom.driving.runtime import WorkflowRuntime
 from loom.spi.memory import MemoryStorage
 
@@ -126,5 +126,7 @@ async def _retry(desk: Desk) -> None:
         if state is not None and state.status == "failed":
             try:
                 await desk.runtime.retry(desk.run_id, linger_s=0)
+            except ExecutionNotFailed:  # somebody else was first
+                continue
             except ExecutionTerminated:
                 return

@@ -5,8 +5,10 @@ A budget of seconds here, many seeds in `make test-all`. A finding says how it i
 
 from __future__ import annotations
 
+import logging
 import os
 import time
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Final
 
@@ -21,6 +23,15 @@ BUDGET_S: Final = 5.0
 SEEDS_MANY: Final = int(os.environ.get("LOOM_DST_SEEDS", "50000"))
 
 each_kind = pytest.mark.parametrize("plays", [kernel_plays, family_plays], ids=["programs", "families"])
+
+
+@pytest.fixture(autouse=True)
+def _silence() -> Iterator[None]:
+    """A simulation tells many times over what went wrong in it; a finding is told by itself."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(before)
 
 
 def found_among(plays: ModuleType, seeds: range, *, budget_s: float = float("inf")) -> tuple[int, str]:
