@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from loom.core.missing import MISSING
 from loom.core.state import TERMINAL
 from loom.fingerprint import same
+from loom.lenses.differing import change_json, changes
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import fold_at
 from loom.lenses.inbox import UnreadMessage
@@ -25,6 +27,7 @@ from loom_cli.group import command_app
 from loom_cli.hints import Hints
 from loom_cli.options import AppOption, ExecutionArgument, JsonOption, StoreOption
 from loom_cli.reading import Event, children_of, unread_of, whole_log
+from loom_cli.screen import Styled
 
 app = command_app()
 
@@ -40,6 +43,10 @@ def show(
     *,
     at: Annotated[
         int | None, typer.Option("--at", metavar="N", min=0, help="As it stood after event number N, from 0.")
+    ] = None,
+    against: Annotated[
+        int | None,
+        typer.Option("--against", metavar="N", min=0, help="Only what is different from how it stood after event N."),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Show every branch of a large scope, and every one of many like steps.")
@@ -57,12 +64,15 @@ def show(
 
     Example: loom show refund-42 --at 3 --json
 
+    Example: loom show refund-42 --at 3 --against 2
+
     Example: loom show refund-41 map/0/fetch
     """
     cli = Cli.of(ctx)
     events, row, pending, children = cli.run(_whole(cli.reader(store), execution_id))
-    if at is not None and at >= len(events):
-        raise Usage(f"there is no event {at}", hint=f"--at {len(events) - 1} is the last one")
+    _require_events(events, {"--at": at, "--against": against})
+    if against is not None:
+        return _tell_changes(cli, events, against, at, as_json=as_json)
     view = execution_view(fold_at(events, at), events, children=children)
     present = _present(cli, app_, store, view.flow) if code else None
     unread = dict(Counter(message.topic for message in pending)) if at is None else None  # past ones are not kept
@@ -74,20 +84,34 @@ def show(
     elif meant is not None:
         draw_call(cli.screen, view, meant)
     elif as_json:
-        about = {"cancelling": cancelling, "unread": unread, "present": present_json(view.fingerprint, present)}
-        cli.screen.json({**execution_json(view), **about})
+        beside = {"cancelling": cancelling, "unread": unread, "present": present_json(view.fingerprint, present)}
+        cli.screen.json({**execution_json(view), **beside})
     else:
-        draw_execution(
-            cli.screen,
-            view,
-            Hints(view.id, store=store),
-            now_ms=cli.now_ms(),
-            every=every,
-            unread=unread or {},
-            is_cancelling=cancelling,
-            present=present,
-            left_by=left_words(row) if at is None and row is not None else "",
-        )
+        left = left_words(row) if at is None and row is not None else ""
+        about: Any = {"unread": unread or {}, "is_cancelling": cancelling, "present": present, "left_by": left}
+        draw_execution(cli.screen, view, Hints(view.id, store=store), now_ms=cli.now_ms(), every=every, **about)
+    return ExitCode.DONE
+
+
+def _require_events(events: Sequence[Event], numbers: Mapping[str, int | None]) -> None:
+    for flag, number in numbers.items():
+        if number is not None and number >= len(events):
+            raise Usage(f"there is no event {number}", hint=f"{flag} {len(events) - 1} is the last one")
+
+
+def _tell_changes(cli: Cli, events: list[Event], against: int, at: int | None, *, as_json: bool) -> ExitCode:
+    """Print what is different between the states after two events."""
+    found = changes(fold_at(events, against), fold_at(events, at))
+    if as_json:
+        cli.screen.json([change_json(change) for change in found])
+        return ExitCode.DONE
+    for change in found:
+        cli.screen.line(Styled(".".join(change.path), "bold"))
+        for sign, style, side in (("-", "red", change.before), ("+", "green", change.after)):
+            if side is not MISSING:
+                cli.screen.line(Styled(f"  {sign} ", style), cli.screen.brief(side, cli.screen.width - 4))
+    if not found:
+        cli.screen.note("nothing is different")
     return ExitCode.DONE
 
 
