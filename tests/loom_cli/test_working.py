@@ -47,7 +47,7 @@ def test_what_was_detached_is_driven_by_a_worker_and_told_line_by_line(desk: Pat
 
 @pytest.mark.proves("SUS-07")
 def test_the_first_signal_ends_a_worker_and_leaves_its_runs_to_others(desk: Path) -> None:
-    enqueued(desk, "executing", "--input", "30", "--id", "x1")
+    enqueued(desk, "executing", "--input", "3", "--id", "x1")
     worker = Running(desk, "worker", "--poll", "0.05", GRACE_S="0.2")
     worker.wait_until_said("working on")
     until_in_the_log(desk, "STEP_STARTED")

@@ -58,6 +58,7 @@ def test_the_zoo_has_a_breach_of_every_rule_on_flows() -> None:
         "syntax",
         "no-key",
         "not-a-step",
+        "not-async",
         "foreign-await",
         "shared-state",
     }
