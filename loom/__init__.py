@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from loom.driving.migrating import Carried
     from loom.driving.runtime import WorkflowRuntime
     from loom.kernel.context import Context
+    from loom.plugins.postgres import postgres_storage
     from loom.plugins.sqlite import sqlite_storage
     from loom.spi.memory import MemoryStorage
 
@@ -94,6 +95,7 @@ __all__ = [
     "fail",
     "flow",
     "gate",
+    "postgres_storage",
     "saga",
     "schedule",
     "spawn",
@@ -150,6 +152,7 @@ _HOMES = {
     "fail": "loom.core.failures",
     "flow": "loom.core.flow",
     "gate": "loom.core.arms",
+    "postgres_storage": "loom.plugins.postgres",
     "saga": "loom.coordination.saga",
     "schedule": "loom.core.schedule",
     "spawn": "loom.coordination.children",

@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from loom.app.config import LoomApp
-from loom.plugins.sqlite.location import VARIABLE, loom_table, nearest_project, store_location
+from loom.plugins.sqlite.location import VARIABLE, is_postgres, loom_table, nearest_project, path_of, store_name
+from loom.spi.event_store import Storage
 from loom_cli.errors import AppNotFound, AppNotImportable, StoreNotTheApps
 from loom_cli.flow_names import flow_names
 
@@ -47,12 +48,12 @@ def app_reference(given: str | None, *, folder: Path) -> AppReference:
 def load_app(given: str | None, *, store: str | None, folder: Path) -> LoomApp:
     """Import the app and return it; see `Cli.app`."""
     reference = app_reference(given, folder=folder)
-    wanted = store_location(store, folder=folder).path if store is not None else None
+    wanted = _wanted(store, folder) if store is not None else None
     _importable(folder)
     with _store_named(wanted):
         app = _attribute(_imported(reference), reference)
-    if wanted is not None and store_file(app.storage.url) != wanted.resolve():
-        raise StoreNotTheApps(asked=f"sqlite:{wanted.absolute()}", app=app.storage.url)
+    if wanted is not None and store_place(app.storage.url) != store_place(wanted.url):
+        raise StoreNotTheApps(asked=wanted.url, app=app.storage.url)
     return app
 
 
@@ -98,16 +99,51 @@ def store_file(url: str) -> Path | None:
     return Path(path).resolve() if scheme == "sqlite" else None
 
 
+def store_place(url: str) -> Path | str | None:
+    """Return where the store with that URL is: a file, a database by its URL, or None when it is neither."""
+    return url if is_postgres(url) else store_file(url)
+
+
+def read_only(storage: Storage) -> Storage:
+    """Return the store, to read only where that can be told: one that is not there is not made."""
+    if (file := store_file(storage.url)) is not None:
+        from loom.plugins.sqlite import SqliteStorage
+
+        return SqliteStorage(file, readonly=True)
+    if is_postgres(storage.url):
+        from loom.plugins.postgres import PostgresStorage
+
+        return storage.reader() if isinstance(storage, PostgresStorage) else storage
+    return storage
+
+
+class _Wanted(NamedTuple):
+    """The store that `--store` names: as the environment is to say it, and as it may be shown."""
+
+    name: str
+    url: str
+
+
+def _wanted(store: str, folder: Path) -> _Wanted:
+    text, base, _ = store_name(store, folder=folder)
+    if is_postgres(text):
+        from loom.plugins.postgres.dsn import address
+
+        return _Wanted(text, address(text).url)
+    path = base / path_of(text)
+    return _Wanted(str(path), f"sqlite:{path.absolute()}")
+
+
 @contextmanager
-def _store_named(path: Path | None) -> Iterator[None]:
-    """Let `sqlite_storage()` without a path mean *path*: it asks the environment when the app is imported."""
+def _store_named(wanted: _Wanted | None) -> Iterator[None]:
+    """Let a store without a name mean the one that is *wanted*: it asks the environment when the app is imported."""
     before = os.environ.get(VARIABLE)
-    if path is not None:
-        os.environ[VARIABLE] = str(path)
+    if wanted is not None:
+        os.environ[VARIABLE] = wanted.name
     try:
         yield
     finally:
-        if path is not None:
+        if wanted is not None:
             os.environ.pop(VARIABLE)
             os.environ.update({VARIABLE: before} if before is not None else {})
 

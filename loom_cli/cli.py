@@ -69,20 +69,28 @@ class Cli:
             StoreNotFound: there is none; a reader makes none.
         """
         from loom.plugins.sqlite import SqliteStorage
-        from loom.plugins.sqlite.location import store_location
+        from loom.plugins.sqlite.location import is_postgres, store_location, store_name
 
+        if is_postgres(dsn := store_name(store, folder=self.folder).text):
+            from loom.plugins.postgres import PostgresStorage
+
+            return PostgresStorage(dsn, readonly=True)
         return SqliteStorage(store_location(store, folder=self.folder).path, readonly=True)
 
     def writer(self, store: str | None) -> Storage:
         """Return the store that *store* or the surroundings name, for a command that changes it without the app.
 
-        Raises:
+        Raises (for a database: when it is used):
             StoreNotFound: there is none, and none is made.
         """
         from loom.plugins.sqlite import SqliteStorage
-        from loom.plugins.sqlite.location import store_location
+        from loom.plugins.sqlite.location import is_postgres, store_location, store_name
         from loom.spi.errors import StoreNotFound
 
+        if is_postgres(dsn := store_name(store, folder=self.folder).text):
+            from loom.plugins.postgres import PostgresStorage
+
+            return PostgresStorage(dsn, makes=False)
         path = store_location(store, folder=self.folder).path
         if not path.exists():
             raise StoreNotFound(f"there is no store at {path}", store=f"sqlite:{path}")
@@ -95,7 +103,7 @@ class Cli:
 
         *strict*: its flows are watched, and with *elsewhere* run again in other processes when they park or end.
 
-        With *store*, an app that was wired with `sqlite_storage()` without a path uses that store.
+        With *store*, an app that was wired with `sqlite_storage()` or `postgres_storage()` and no more uses that store.
 
         Raises:
             AppNotFound, AppNotImportable: there is none, or it is broken.

@@ -26,7 +26,7 @@ from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import DriveInterrupted, ReplayDivergence
 from loom.services.piling import PILE
 from loom.spi.memory import MemoryStorage
-from loom_cli.app_location import store_file
+from loom_cli.app_location import store_place
 from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode, exit_code_of_status
 from loom_cli.hints import Hints
@@ -259,11 +259,11 @@ class Driving:
             teller.forgotten()
 
 
-def _kept_elsewhere(cli: Cli, app: LoomApp, store: str | None) -> Path | None:
-    """Return the file where *app* keeps its logs, if commands that read would look at another."""
-    kept = store_file(app.storage.url)
+def _kept_elsewhere(cli: Cli, app: LoomApp, store: str | None) -> Path | str | None:
+    """Return where *app* keeps its logs, if commands that read would look elsewhere."""
+    kept = store_place(app.storage.url)
     try:
-        reads = store_file(cli.reader(store).url) if kept is not None else None
+        reads = store_place(cli.reader(store).url) if kept is not None else None
     except LoomError:  # what names the store for them is broken, and none of this run's business
         reads = None
     return None if kept == reads else kept

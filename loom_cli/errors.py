@@ -64,7 +64,7 @@ class StoreNotTheApps(CommandRefused):
     """The app keeps its logs elsewhere than the command line says."""
 
     code = "store-not-the-apps"
-    hint = "Leave --store off, or wire storage=sqlite_storage() without a path: then the command decides."
+    hint = "Leave --store off, or wire sqlite_storage() without a path, or postgres_storage() without a DSN."
 
     def __init__(self, *, asked: str, app: str) -> None:
         self.asked, self.app = asked, app

@@ -33,7 +33,10 @@ EVENTS_MAX: Final = 2**63 - 1
 """The last number that an event can have: that of the stores (SQLite's integers have 64 bits)."""
 
 StoreOption: TypeAlias = Annotated[
-    str | None, typer.Option("--store", metavar="URL", help="The store: a path, or sqlite:///path.")
+    str | None,
+    typer.Option(
+        "--store", metavar="URL", help="The store: a path, or the URL of an SQLite file or a Postgres database."
+    ),
 ]
 AppOption: TypeAlias = Annotated[
     str | None, typer.Option("--app", metavar="MODULE:ATTRIBUTE", help="The app, instead of app.py or [tool.loom] app.")

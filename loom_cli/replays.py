@@ -47,11 +47,9 @@ class Meant(NamedTuple):
 
 def reader_of(app: LoomApp) -> Storage:
     """Return the store of *app*, to read only where that can be told: one that is not there is not made."""
-    from loom.plugins.sqlite import SqliteStorage
-    from loom_cli.app_location import store_file
+    from loom_cli.app_location import read_only
 
-    file = store_file(app.storage.url)
-    return SqliteStorage(file, readonly=True) if file is not None else app.storage
+    return read_only(app.storage)
 
 
 def checking_of(app: LoomApp) -> Checking:

@@ -52,6 +52,7 @@ GOLDEN = [
     "fail",
     "flow",
     "gate",
+    "postgres_storage",
     "saga",
     "schedule",
     "spawn",

@@ -12,7 +12,8 @@ import typer
 from loom.core.errors import LoomError
 from loom.kernel.context import KERNEL_ABI
 from loom.kernel.fold import EVENT_SCHEMA_VERSION
-from loom.plugins.sqlite import store_location, wal_safety
+from loom.plugins.sqlite import wal_safety
+from loom.plugins.sqlite.location import store_name
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
 from loom.spi.admission_store import ADMISSION_STORE_SPI_VERSION
 from loom.spi.authorizer import AUTHORIZER_SPI_VERSION
@@ -22,7 +23,7 @@ from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
 from loom.spi.host import HOST_SPI_VERSION
 from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
 from loom.spi.scheduler import SCHEDULER_SPI_VERSION
-from loom_cli.app_location import app_reference, store_file
+from loom_cli.app_location import app_reference, store_place
 from loom_cli.cli import Cli
 from loom_cli.errors import AppNotFound
 from loom_cli.exits import ExitCode
@@ -100,11 +101,11 @@ def contracts() -> Report:
 def store_report(cli: Cli, store: str | None) -> Report:
     """Return where the store is and what it says; a *fault* is what keeps it from being read."""
     try:
-        location = store_location(store, folder=cli.folder)
+        name = store_name(store, folder=cli.folder)
         storage = cli.reader(store)
     except LoomError as error:
         return {"fault": str(error), "hint": error.hint}
-    report: Report = {"url": storage.url, "named_by": location.named_by}
+    report: Report = {"url": storage.url, "named_by": name.named_by}
     try:
         rows = cli.run(storage.find(ExecutionQuery(limit=1)))
     except StoreNotFound:
@@ -134,7 +135,7 @@ def app_report(cli: Cli, reference: str | None) -> Report:
 
 def _warn_of_two_stores(report: Report) -> None:
     url, apps = report["store"].get("url"), report["app"].get("store")
-    if url and apps and store_file(url) != store_file(apps):
+    if url and apps and store_place(url) != store_place(apps):
         report["app"]["note"] = f"the app keeps its logs in {apps}, but ps, show, logs and gates read {url}"
         report["app"]["hint"] = "Set [tool.loom] store in pyproject.toml, or wire sqlite_storage() without a path."
 

@@ -120,13 +120,11 @@ async def _record(
     loaded: LoomApp, schedule_id: str, limit: int
 ) -> tuple[ScheduleCursor | None, Sequence[ScheduleEntry]]:
     """Return the cursor and the newest entries; a store that is not there yet has none, and is not made."""
-    from loom.plugins.sqlite import SqliteStorage
     from loom.services.scheduling import schedule_store
     from loom.spi.errors import StoreNotFound
-    from loom_cli.app_location import store_file
+    from loom_cli.app_location import read_only
 
-    file = store_file(loaded.storage.url)
-    storage = SqliteStorage(file, readonly=True) if file is not None else loaded.storage
+    storage = read_only(loaded.storage)
     try:
         record = schedule_store(storage)
         return await record.schedule_cursor(schedule_id), await record.schedule_entries(schedule_id, limit=limit)

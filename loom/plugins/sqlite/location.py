@@ -13,6 +13,14 @@ DEFAULT_PATH: Final = Path(".loom/loom.db")
 VARIABLE: Final = "LOOM_STORE"
 
 
+class StoreName(NamedTuple):
+    """What names the store: *text* as it was written (empty: nobody says), seen from *base*, and who said it."""
+
+    text: str
+    base: Path
+    named_by: str
+
+
 class StoreLocation(NamedTuple):
     """A database file, and who named it: `--store`, `LOOM_STORE`, the pyproject.toml, or nobody."""
 
@@ -31,18 +39,30 @@ def store_location(
     Raises:
         InvalidDeclaration: it is no path and no SQLite URL, or the pyproject.toml cannot be read.
     """
+    text, base, named_by = store_name(given, folder=folder, environ=environ)
+    return StoreLocation(base / (path_of(text) if text else DEFAULT_PATH), named_by)
+
+
+def store_name(
+    given: str | None = None, *, folder: Path | None = None, environ: Mapping[str, str] | None = None
+) -> StoreName:
+    """Return what names the store, of whatever kind it is; see `store_location`.
+
+    Raises:
+        InvalidDeclaration: the pyproject.toml cannot be read.
+    """
     folder = folder or Path.cwd()
     if given:
-        return StoreLocation(folder / path_of(given), "--store")
+        return StoreName(given, folder, "--store")
     named = (os.environ if environ is None else environ).get(VARIABLE)
     if named:
-        return StoreLocation(folder / path_of(named), VARIABLE)
+        return StoreName(named, folder, VARIABLE)
     project = nearest_project(folder)
     if project is not None and (written := loom_table(project).get("store")) is not None:
-        return StoreLocation(project.parent / path_of(_text(written, project)), f"[tool.loom] store in {project}")
+        return StoreName(_text(written, project), project.parent, f"[tool.loom] store in {project}")
     # A project's store is one, from whichever of its folders it is looked for.
     home = project.parent if project is not None and loom_table(project) else folder
-    return StoreLocation(home / DEFAULT_PATH, "the default")
+    return StoreName("", home, "the default")
 
 
 def path_of(store: str) -> Path:
@@ -59,6 +79,8 @@ def path_of(store: str) -> Path:
     elif "://" in store:
         # Not the whole of it: such a URL may hold a password.
         hint = "Give a path, or sqlite:///path."
+        if is_postgres(store):
+            hint = "A Postgres database is used with loom.postgres_storage()."
         raise InvalidDeclaration(f"{scheme + '://'!r} begins no store that is known here", hint=hint)
     if not store:
         raise InvalidDeclaration("the name of the store is empty", hint="Give a path, or sqlite:///path.")
@@ -66,6 +88,12 @@ def path_of(store: str) -> Path:
         return Path(store).expanduser()
     except RuntimeError as error:
         raise InvalidDeclaration(f"{store!r} names a home that is not known", hint="Write the path out.") from error
+
+
+def is_postgres(store: str) -> bool:
+    """Whether the name of a store is that of a Postgres database."""
+    scheme, separator, _ = store.partition("://")
+    return bool(separator) and scheme.lower() in {"postgresql", "postgres"}
 
 
 def nearest_project(folder: Path) -> Path | None:

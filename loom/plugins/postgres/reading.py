@@ -1,0 +1,141 @@
+"""What is read, each in one statement, so that it sees one committed state and holds nothing afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from loom.core.ids import ExecutionId, Incarnation
+from loom.plugins.postgres.session import Raw
+from loom.plugins.postgres.writing import key_text
+from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, IndexRow, Request
+
+_PAGE_EVENTS: Final = 10_000
+"""So many events a page looks at, at most: the sizes of those to come are not all added up for every page."""
+
+# The page ends with the event that takes it past its size. No payload is looked into for that, nor sorted.
+_EVENTS: Final = f"""
+    SELECT sequence, type, at, payload, coalesce(metadata, '') FROM (
+        SELECT *, sum(octet_length(payload)) OVER (ORDER BY sequence ROWS UNBOUNDED PRECEDING)
+                  - octet_length(payload) AS before
+        FROM (
+            SELECT * FROM loom.events
+            WHERE run = (SELECT run FROM loom.executions WHERE id = $1) AND sequence >= $2 AND sequence < $3
+            ORDER BY sequence LIMIT {_PAGE_EVENTS}
+        ) AS next
+    ) AS sized
+    WHERE before <= $4 ORDER BY sequence
+"""  # noqa: S608  # our own text, here and below
+_HEAD: Final = "SELECT id, run, length FROM loom.executions WHERE id = $1"
+_IDS: Final = "SELECT id FROM loom.executions WHERE id > $1 AND id >= $2 AND id < $3 ORDER BY id LIMIT $4"
+_PENDING: Final = """
+    SELECT number, kind, key, at, body FROM loom.requests
+    WHERE run = (SELECT run FROM loom.executions WHERE id = $1 AND run = $2) AND NOT consumed
+    ORDER BY number
+"""
+COLUMNS: Final = """
+    e.id, e.run, e.length, e.flow, e.status, e.started_at, e.updated_at, e.wake_at, e.gates, e.attributes,
+    coalesce(e.chain, e.id), e.link, coalesce(e.parent, ''), e.ended,
+    coalesce(e.driver, ''), greatest(0, e.leased_until - loom.clock_ms($1)), e.released,
+    EXISTS (SELECT FROM loom.requests AS r
+            WHERE r.run = CASE WHEN e.chain IS NULL THEN e.run
+                          ELSE (SELECT b.run FROM loom.executions AS b WHERE b.id = e.chain) END
+              AND r.key <> '' AND r.key = convert_to(CASE e.link WHEN 1 THEN '' ELSE e.link || ':' END || 'cancel', 'UTF8'))
+"""
+"""The columns of a row of the index, of the executions `e`, at the time `$1` (NULL: the server's)."""
+
+WIDTH: Final = 18
+"""How many `COLUMNS` there are."""
+
+_ROWS: Final = f"SELECT {COLUMNS} FROM loom.executions AS e "  # noqa: S608
+_OF_CHAIN: Final = "((e.id = $# AND e.chain IS NULL) OR e.chain = $#)"
+_LAST_LINK: Final = """NOT EXISTS (
+    SELECT FROM loom.executions AS later WHERE later.chain = coalesce(e.chain, e.id) AND later.link > e.link
+)"""
+_SEQUENCE_END: Final = (1 << 63) - 1
+_AFTER_EVERY_ID: Final = "\U0010ffff" * 201
+"""What no id is as long as: a prefix followed by it is greater than every id with that prefix."""
+
+
+async def events(
+    raw: Raw, execution_id: str, *, start: int, stop: int | None, limit_bytes: int
+) -> Sequence[EventRecord]:
+    """Return one page of a log; see `EventStore.read`."""
+    end = _SEQUENCE_END if stop is None else stop
+    return [EventRecord(*row) for row in await raw.fetch(_EVENTS, execution_id, start, end, limit_bytes)]
+
+
+async def head(raw: Raw, execution_id: str) -> Head | None:
+    """Return where the log stands."""
+    row = await raw.fetchrow(_HEAD, execution_id)
+    return Head(ExecutionId(row[0]), Incarnation(row[1]), row[2]) if row else None
+
+
+async def ids(raw: Raw, *, after: str, prefix: str, limit: int) -> Sequence[ExecutionId]:
+    """Return ids by code point order."""
+    return [ExecutionId(row[0]) for row in await raw.fetch(_IDS, after, prefix, prefix + _AFTER_EVERY_ID, limit)]
+
+
+async def pending(raw: Raw, execution_id: str, incarnation: int) -> Sequence[Request]:
+    """Return the requests that no append has consumed."""
+    rows = await raw.fetch(_PENDING, execution_id, incarnation)
+    return [Request(number, kind, key_text(key), at, body) for number, kind, key, at, body in rows]
+
+
+async def row(raw: Raw, execution_id: str, *, now: int | None) -> ExecutionRow | None:
+    """Return the index row of one execution, with its lease at *now* (ms since the epoch, None: the server's time)."""
+    found = await raw.fetchrow(_ROWS + "WHERE e.id = $2", now, execution_id)
+    return execution_row(found) if found else None
+
+
+async def find(raw: Raw, query: ExecutionQuery, *, now: int | None) -> Sequence[ExecutionRow]:
+    """Return the matching rows, newest first."""
+    given: list[object] = [now]
+    conditions = []
+    for text, value in _conditions(query):
+        if "$#" in text:
+            given.append(value)
+        conditions.append(text.replace("$#", f"${len(given)}"))
+    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+    if query.before:
+        at, before = query.before
+        given += [at, before]
+        where += f"{'AND' if where else 'WHERE'} (e.started_at, e.id) < (${len(given) - 1}, ${len(given)}) "
+    given.append(query.limit)
+    statement = f"{_ROWS}{where}ORDER BY e.started_at DESC, e.id DESC LIMIT ${len(given)}"
+    return [execution_row(found) for found in await raw.fetch(statement, *given)]
+
+
+def _conditions(query: ExecutionQuery) -> list[tuple[str, object]]:
+    """Return the conditions, each with the one value that it names as `$#`."""
+    wanted: list[tuple[bool, str, object]] = [
+        (bool(query.statuses), "e.status = ANY ($#::text[])", list(query.statuses)),
+        (bool(query.flows), "e.flow = ANY ($#::text[])", list(query.flows)),
+        (query.with_gates, "e.gates <> '[]'", None),
+        (query.due_before is not None, "e.wake_at < $#", query.due_before),
+        (bool(query.chain), _OF_CHAIN, query.chain),
+        (bool(query.parent), "e.parent = $#", query.parent),
+        (query.tips, _LAST_LINK, None),
+        (query.ended is not None, "e.ended = $#", query.ended),
+    ]
+    return [(text, value) for is_wanted, text, value in wanted if is_wanted]
+
+
+def execution_row(found: Sequence[Any]) -> ExecutionRow:
+    """Return a row of the index that was read as `COLUMNS`."""
+    execution_id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes, *rest = found
+    chain, link, parent, ended, driver, lease_ms, released, asked = rest
+    index = IndexRow(
+        flow=flow,
+        status=status,
+        started_at=started_at,
+        updated_at=updated_at,
+        wake_at=wake_at,
+        gates=gates,
+        attributes=attributes,
+        chain=chain,
+        link=link,
+        parent=parent,
+        ended=ended,
+    )
+    return ExecutionRow(ExecutionId(execution_id), Incarnation(run), length, index, driver, lease_ms, released, asked)

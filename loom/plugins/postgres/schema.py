@@ -1,0 +1,137 @@
+"""Bringing a database to the present schema: numbered migrations, in one transaction, one process at a time.
+
+Who migrates holds an advisory lock of the transaction, which a pooler cannot lose: the others wait for it, and one that is
+killed half-way has changed nothing. A *soft* migration makes things better and is not needed. Where it would have to wait for
+a lock that somebody keeps, it is put off with one warning, and tried at the next opening.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import asyncpg
+
+from loom.spi.errors import StoreNewer, StoreNotFound, StoreUnavailable
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+LOCK_KEY: Final = 0x4C6F6F6D  # "Loom"
+HARD_WAIT: Final = "10s"
+SOFT_WAIT: Final = "200ms"
+_FOLDER: Final = Path(__file__).parent / "migrations"
+_SOFT: Final = "-- soft: "
+_STAMP: Final = "SELECT to_regclass('loom.migrations') IS NOT NULL, current_setting('server_encoding')"
+_MADE: Final = "CREATE SCHEMA IF NOT EXISTS loom"
+_TABLE: Final = """
+    CREATE TABLE IF NOT EXISTS loom.migrations (
+        number bigint PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())
+"""
+_WAIT: Final = "SELECT set_config('lock_timeout', $1, true)"
+
+log = logging.getLogger(__name__)
+
+
+class Migration(NamedTuple):
+    """One step. *pending* says what is missing without it, if the code works without it; else it is empty."""
+
+    number: int
+    script: str
+    pending: str
+
+
+def migrations() -> list[Migration]:
+    """Return all migrations, in order."""
+    return [_migration(file) for file in sorted(_FOLDER.glob("*.sql"))]
+
+
+def _migration(file: Path) -> Migration:
+    script = file.read_text("utf-8")
+    line = script.partition("\n")[0]
+    return Migration(int(file.name[:4]), script, line.removeprefix(_SOFT) if line.startswith(_SOFT) else "")
+
+
+async def accept(raw: PoolConnectionProxy[Any], *, url: str) -> list[Migration]:
+    """Return which migrations are missing, changing nothing.
+
+    Raises:
+        StoreNewer: the database has one that this code does not know.
+        StoreUnavailable: its encoding cannot hold every text.
+    """
+    present, encoding = await raw.fetchrow(_STAMP) or (False, "UTF8")
+    if encoding != "UTF8":
+        hint = "Make one with createdb --encoding=UTF8 --template=template0."
+        raise StoreUnavailable(f"the encoding of the database is {encoding}", store=url, hint=hint)
+    known = migrations()
+    done = {row[0] for row in await raw.fetch("SELECT number FROM loom.migrations")} if present else set[int]()
+    if done and max(done) > known[-1].number:
+        message = f"the schema is version {max(done)}, and this Loom knows {known[-1].number}"
+        raise StoreNewer(message, store=url, hint="Upgrade Loom; the database was left as it is.")
+    return [each for each in known if each.number not in done]
+
+
+async def accept_for_reading(raw: PoolConnectionProxy[Any], *, url: str) -> None:
+    """Accept a database whose schema is as far as reading needs.
+
+    Raises:
+        StoreNotFound: nothing was ever stored in it.
+        StoreNewer, StoreUnavailable: as for `accept`, or it is older, and a reader does not migrate.
+    """
+    async with raw.transaction():
+        missing = await accept(raw, url=url)
+    needed = [each.number for each in missing if not each.pending]
+    if 1 in needed:
+        raise _not_found(url)
+    if needed:
+        message = f"the schema lacks the migrations {needed}"
+        raise StoreUnavailable(message, store=url, hint="Run a flow with this Loom: the first writer migrates.")
+
+
+async def migrate(raw: PoolConnectionProxy[Any], *, url: str, makes: bool = True) -> None:
+    """Run the missing migrations, or wait for the process that does; what is soft may stay out.
+
+    Raises:
+        StoreNotFound: there is no store, and none is made unless this *makes* one.
+        StoreNewer, StoreUnavailable: as for `accept`, and nothing was changed.
+    """
+    async with raw.transaction():
+        missing = await accept(raw, url=url)
+    if not makes and any(each.number == 1 for each in missing):
+        raise _not_found(url)
+    if any(not each.pending for each in missing):
+        async with raw.transaction():
+            await raw.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
+            await raw.execute(_WAIT, HARD_WAIT)
+            if any(each.number == 1 for each in missing):
+                await raw.execute(_MADE)
+                await raw.execute(_TABLE)
+            missing = await accept(raw, url=url)
+            for each in missing:
+                if not each.pending:
+                    await _run(raw, each)
+    for each in missing:
+        if each.pending:
+            await _run_softly(raw, each, url=url)
+
+
+def _not_found(url: str) -> StoreNotFound:
+    return StoreNotFound("the database holds no store", store=url, hint="Run a flow first, or name another database.")
+
+
+async def _run_softly(raw: PoolConnectionProxy[Any], migration: Migration, *, url: str) -> None:
+    try:
+        async with raw.transaction():
+            await raw.execute(_WAIT, SOFT_WAIT)
+            await raw.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
+            if migration in await accept(raw, url=url):
+                await _run(raw, migration)
+    except (asyncpg.LockNotAvailableError, asyncpg.InsufficientPrivilegeError) as error:
+        message = "the migration %04d (%s) of %s is pending: %s; it is tried at the next start"
+        log.warning(message, migration.number, migration.pending, url, error)
+
+
+async def _run(raw: PoolConnectionProxy[Any], migration: Migration) -> None:
+    await raw.execute(migration.script)
+    await raw.execute("INSERT INTO loom.migrations (number) VALUES ($1)", migration.number)

@@ -1,0 +1,220 @@
+"""A store in a Postgres database, shared by any number of machines.
+
+Nothing is opened before first use. What is opened belongs to the event loop it was opened in: the end of the loop closes it,
+and the next loop opens anew.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from loom.core.errors import InvalidDeclaration
+from loom.core.ids import ExecutionId, Incarnation
+from loom.plugins.postgres import reading
+from loom.plugins.postgres.dsn import address
+from loom.plugins.postgres.hearing import CHANNEL, Ear
+from loom.plugins.postgres.leasing import PostgresLeases
+from loom.plugins.postgres.lines import PostgresLines
+from loom.plugins.postgres.schedules import PostgresSchedules
+from loom.plugins.postgres.session import PostgresSettings, Raw, Session
+from loom.plugins.postgres.writing import APPEND, INSERT, append_arguments, inserted, key_bytes, results_of
+from loom.spi.clock import Clock
+from loom.spi.errors import StoreUnavailable
+from loom.spi.event_store import (
+    Append,
+    Appended,
+    AppendResult,
+    EventRecord,
+    ExecutionQuery,
+    ExecutionRow,
+    Head,
+    LaneClosed,
+    Request,
+    RequestKind,
+    RequestTaken,
+)
+from loom.spi.feed import Wakes, follow
+
+T = TypeVar("T")
+
+_READONLY_HINT: Final = "Open the store without readonly=True to write to it."
+
+
+class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines):
+    """A `Storage` in the schema `loom` of a Postgres database; a `ScheduleStore` and an `AdmissionStore`, too.
+
+    The schema is made by the first write; with *readonly* nothing is made or changed, nor, unless it
+    *makes* one, where there is none. A batch is written in one round trip, on
+    one of up to *connections* connections; an answer is waited for up to *timeout_s* seconds. A feed looks for what others
+    appended every *poll_s* seconds; with *notify*, and without a pooler, Postgres tells it sooner. `pooler=transaction` in the
+    *dsn* says that connections go through a transaction pooler. The store's clock is the server's, unless a *clock* is given.
+
+    Raises (every method):
+        StoreUnavailable: unreachable, full, read-only, or the user may not; nothing was written in part.
+        StoreCorrupt: damaged.
+        StoreNewer: written by a newer Loom.
+        StoreNotFound: there is none, and none may be made.
+    """
+
+    spi_version: Final = "1.0.0"
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        readonly: bool = False,
+        makes: bool = True,
+        connections: int = 10,
+        timeout_s: float = 30.0,
+        poll_s: float = 0.05,
+        notify: bool = True,
+        clock: Clock | None = None,
+    ) -> None:
+        if connections < 1:
+            raise InvalidDeclaration(f"connections is {connections}: a store needs one at least")
+        self._settings = PostgresSettings(
+            address=address(dsn),
+            readonly=readonly,
+            makes=makes,
+            connections=connections,
+            timeout_s=timeout_s,
+            clock=clock,
+        )
+        self._dsn, self._poll_s = dsn, poll_s
+        self._channel = CHANNEL if notify and not self._settings.address.pooler else None
+        self._wakes = Wakes()
+        self._session: Session | None = None
+        self._ear: Ear | None = None
+        self._inherited: list[object] = []
+
+    @property
+    def url(self) -> str:
+        """The name of the store in messages, with no secret in it."""
+        return self._settings.url
+
+    def reader(self) -> PostgresStorage:
+        """Return the same store, to read only."""
+        return PostgresStorage(
+            self._dsn,
+            readonly=True,
+            connections=self._settings.connections,
+            timeout_s=self._settings.timeout_s,
+            poll_s=self._poll_s,
+            notify=self._channel is not None,
+            clock=self._settings.clock,
+        )
+
+    async def open(self) -> None:
+        """Connect now rather than at first use; make or migrate the schema unless the store is read-only."""
+        await self._current().open()
+
+    async def close(self) -> None:
+        """Release every connection and end the feeds; the store may be used again."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+            self._wakes.wake_all()
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
+        """Apply each item whole or not at all, in one round trip; see `EventStore.append`."""
+        if not batch:
+            return []
+
+        async def work(raw: Raw) -> list[AppendResult]:
+            return results_of(
+                await raw.fetchval(APPEND, *append_arguments(batch, self._settings.now_ms, self._channel))
+            )
+
+        results = await self._change(work)
+        done = [item for item, result in zip(batch, results, strict=True) if isinstance(result, Appended)]
+        self._wakes.wake({item.execution_id for item in done} | {i.follows.execution_id for i in done if i.follows})
+        return results
+
+    async def insert(
+        self,
+        execution_id: ExecutionId,
+        incarnation: Incarnation,
+        *,
+        kind: RequestKind,
+        key: str,
+        at: int,
+        body: bytes,
+        while_open: bool = False,
+    ) -> int | RequestTaken | LaneClosed | None:
+        """Add a request to the lane; see `RequestLane.insert`."""
+        token, tries = uuid.uuid4().bytes, 0
+
+        async def work(raw: Raw) -> str | None:
+            nonlocal tries
+            tries += 1
+            request = (execution_id, incarnation, kind, key_bytes(key), at, body, while_open)
+            found: str | None = await raw.fetchval(INSERT, *request, token, tries > 1, self._settings.now_ms)
+            return found
+
+        return inserted(await self._change(work))
+
+    async def read(
+        self, execution_id: ExecutionId, *, start: int = 0, stop: int | None = None, limit_bytes: int = 4 << 20
+    ) -> Sequence[EventRecord]:
+        """Return a page of events; see `EventStore.read`."""
+        wanted = partial(reading.events, start=start, stop=stop, limit_bytes=limit_bytes)
+        return await self._read(lambda raw: wanted(raw, execution_id))
+
+    async def head(self, execution_id: ExecutionId) -> Head | None:
+        """Return where the log stands, None when there is no such execution."""
+        return await self._read(lambda raw: reading.head(raw, execution_id))
+
+    async def ids(self, *, after: str = "", prefix: str = "", limit: int = 1000) -> Sequence[ExecutionId]:
+        """Return execution ids by code point order; see `EventStore.ids`."""
+        return await self._read(lambda raw: reading.ids(raw, after=after, prefix=prefix, limit=limit))
+
+    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
+        """Return the requests that no append has consumed, in order."""
+        return await self._read(lambda raw: reading.pending(raw, execution_id, incarnation))
+
+    async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
+        """Return the matching rows, newest first; see `ExecutionIndex.find`."""
+        return await self._read(lambda raw: reading.find(raw, query, now=self._settings.now_ms))
+
+    async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:
+        """Return the index row of one execution, None when there is no such execution."""
+        return await self._read(lambda raw: reading.row(raw, execution_id, now=self._settings.now_ms))
+
+    def subscribe(self, execution_id: ExecutionId, *, start: int = 0) -> AsyncIterator[EventRecord]:
+        """Yield the events from *start* on, for ever; see `EventFeed.subscribe`.
+
+        Raises:
+            StoreUnavailable: the store was closed meanwhile.
+        """
+        session = self._current()
+        if self._channel is not None and self._ear is not None:
+            self._ear.start()
+
+        async def read(sequence: int) -> Sequence[EventRecord]:
+            page = partial(reading.events, start=sequence, stop=None, limit_bytes=4 << 20)
+            return await session.run(lambda raw: page(raw, execution_id))
+
+        return follow(read, self._wakes, execution_id, start=start, poll_s=self._poll_s)
+
+    async def _read(self, work: Callable[[Raw], Awaitable[T]]) -> T:
+        return await self._current().run(work)
+
+    async def _change(self, work: Callable[[Raw], Awaitable[T]], *, repeatable: bool = True) -> T:
+        if self._settings.readonly:
+            raise StoreUnavailable("the store was opened read-only", store=self.url, hint=_READONLY_HINT)
+        return await self._current().run(work, repeatable=repeatable)
+
+    def _current(self) -> Session:
+        """The session of the running loop."""
+        if self._session is not None and self._session.is_inherited:
+            self._inherited += [self._session, self._ear]  # closing them would talk on the parent's connections
+            self._session = None
+        if self._session is None or not self._session.serves_running_loop:
+            if self._session is not None:
+                self._session.abandon()
+            self._ear = Ear(self._settings, self._wakes)
+            self._session = Session(self._settings, ended=self._ear.stop)
+        return self._session

