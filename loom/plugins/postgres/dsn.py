@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from loom.core.errors import InvalidDeclaration
 from loom.plugins.sqlite.location import is_postgres
@@ -49,12 +49,14 @@ def address(dsn: str) -> Address:
     user, at, host = parts.netloc.rpartition("@")
     masked = f"{user.partition(':')[0]}:{HIDDEN}" if ":" in user else user
     return Address(
-        dsn=urlunsplit(parts._replace(scheme="postgresql", query=urlencode(sent, quote_via=quote))),
-        url=urlunsplit(
-            ("postgresql", f"{masked}{at}{host}", parts.path, urlencode(shown, quote_via=quote, safe="/*"), "")
-        ),
+        dsn=_url(parts.netloc, parts.path, urlencode(sent, quote_via=quote)),
+        url=_url(f"{masked}{at}{host}", parts.path, urlencode(shown, quote_via=quote, safe="/*")),
         pooler=_POOLERS[wanted],
     )
+
+
+def _url(host: str, path: str, query: str) -> str:
+    return f"postgresql://{host}{path}" + (f"?{query}" if query else "")
 
 
 def _without_text(error: ValueError) -> ValueError:

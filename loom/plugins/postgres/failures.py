@@ -60,7 +60,7 @@ def store_error(error: BaseException, *, url: str) -> StoreError:
         what = (
             "the server did not answer in time" if isinstance(error, TimeoutError) else "the server cannot be reached"
         )
-        return StoreUnavailable(f"{what}: {error or type(error).__name__}", store=url, hint=_LOST_HINT)
+        return StoreUnavailable(f"{what}: {error!s}" if str(error) else what, store=url, hint=_LOST_HINT)
     if state in _CORRUPT:
         return StoreCorrupt(f"the database is damaged: {error}", store=url, hint="Restore a backup.")
     if state.startswith("23"):

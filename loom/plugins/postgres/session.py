@@ -87,7 +87,7 @@ class Session:
 
     async def open(self) -> None:
         """Connect, and make or migrate the schema unless the store is read-only; a failure is tried again next time."""
-        _ = await self._pool()
+        await self.run(_nothing)
 
     async def run(self, work: Callable[[Raw], Awaitable[T]], *, repeatable: bool = True) -> T:
         """Return what *work* returns with a connection: one statement, or a transaction of its own.

@@ -58,9 +58,16 @@ class Server:
                 "initdb", "-D", self._data, "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "-N"
             )
             self.start()
+            self._watcher = self._watch()
         except BaseException:
             self._forget()
             raise
+
+    def _watch(self) -> subprocess.Popen[bytes]:
+        """Have it stopped and deleted when this process is no more, however it ended."""
+        script = 'read _; kill -QUIT $(head -n 1 "$1/postmaster.pid"); rm -rf "$0" "$1"'
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+        return subprocess.Popen(["sh", "-c", script, self._home, self._data], stdin=subprocess.PIPE, **quiet)
 
     def start(self) -> None:
         """Start it, and return once it answers."""
@@ -85,11 +92,16 @@ class Server:
     def remove(self) -> None:
         """Stop it, and delete all that it has."""
         self._run("pg_ctl", "-w", "-D", self._data, "-m", "immediate", "stop", check=False)
-        self._forget()
+        self._watcher.communicate()  # it deletes the folders
 
     def _forget(self) -> None:
         for folder in (self._home, self._data):
             shutil.rmtree(folder, ignore_errors=True)
+
+    @property
+    def home(self) -> Path:
+        """The folder of its socket."""
+        return self._home
 
     def dsn(self, database: str) -> str:
         """Return how *database* is reached."""
