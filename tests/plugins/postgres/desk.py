@@ -1,7 +1,4 @@
-"""A process at a desk whose store is in Postgres: a worker, or one who starts runs. Its steps write lines into a ledger.
-
-As a script it is given its role, the database and the file of the ledger; one who starts runs, how many as well.
-"""
+"""A worker at a desk whose store is in Postgres. Its steps write lines into a ledger. As a script it is given the database."""
 
 from __future__ import annotations
 
@@ -12,29 +9,46 @@ from pathlib import Path
 
 import loom
 
-LEDGER = Path(os.environ.get("DESK_LEDGER", "ledger"))
-STEPS = 4
+LEDGER = "DESK_LEDGER"
+STEPS = 3
 
 
-@loom.step(idempotent=True)
-async def pay(run: str, number: int) -> int:
-    file = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+@loom.step
+async def pay(step: loom.StepContext, number: int) -> int:
+    line = f"{step.execution_id} {number} {os.getpid()}\n".encode()
+    file = os.open(Path(os.environ[LEDGER]), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(file, f"{run} {number}\n".encode())
+        os.write(file, line)
     finally:
         os.close(file)
     return number
 
 
 @loom.flow
-async def refund(ctx: loom.Context, run: str) -> int:
+async def refund(ctx: loom.Context) -> int:
+    """Pay, wait, and pay again: whoever has it at the first payment need not have it at the last."""
     total = 0
     for number in range(STEPS):
-        total += await ctx.run(pay, run, number)
-    approved: str = await ctx.suspend("approve", expects=str)
-    total += await ctx.run(pay, run, STEPS)
-    return total if approved == "yes" else 0
+        total += await ctx.run(pay, number)
+        await ctx.sleep(0.05)
+    return total
 
 
-def app(dsn: str) -> loom.app.config.LoomApp:
-    return loom.define_config(flows=[refund], storage=loom.postgres_storage(dsn))
+def desk(dsn: str) -> loom.LoomApp:
+    storage = loom.postgres_storage(dsn, connections=4)
+    return loom.define_config(flows=[refund], storage=storage, lease_s=1.0, grace_s=0.2)
+
+
+async def work(dsn: str) -> None:
+    """Be a worker until the process is killed; while the server is away, try again."""
+    while True:
+        try:
+            async with desk(dsn) as app:
+                await app.worker(poll_s=0.02).run()
+        except loom.LoomError as error:
+            sys.stderr.write(f"{error}\n")
+            await asyncio.sleep(0.05)
+
+
+if __name__ == "__main__":
+    asyncio.run(work(sys.argv[1]))
