@@ -17,7 +17,7 @@ from tests.plugins.postgres.server import Server
 from tests.plugins.writes import ALL, Plan, all_of, known_of, made_of, one_plan, plans, write
 
 few = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-many = settings(max_examples=1_500, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+many = settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 rounds = st.one_of(
     st.lists(plans, min_size=1, max_size=5),
     st.lists(one_plan, min_size=3, max_size=20).map(lambda each: [[plan] for plan in each]),
@@ -32,6 +32,7 @@ def test_what_is_written_comes_to_the_same_as_in_memory(server: Server, rounds: 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @many
 @given(rounds=rounds)
 def test_what_much_is_written_comes_to_the_same(server: Server, rounds: Sequence[Sequence[Plan]]) -> None:
