@@ -77,25 +77,6 @@ class Cli:
             return PostgresStorage(dsn, readonly=True)
         return SqliteStorage(store_location(store, folder=self.folder).path, readonly=True)
 
-    def writer(self, store: str | None) -> Storage:
-        """Return the store that *store* or the surroundings name, for a command that changes it without the app.
-
-        Raises (for a database: when it is used):
-            StoreNotFound: there is none, and none is made.
-        """
-        from loom.plugins.sqlite import SqliteStorage
-        from loom.plugins.sqlite.location import is_postgres, store_location, store_name
-        from loom.spi.errors import StoreNotFound
-
-        if is_postgres(dsn := store_name(store, folder=self.folder).text):
-            from loom.plugins.postgres import PostgresStorage
-
-            return PostgresStorage(dsn, makes=False)
-        path = store_location(store, folder=self.folder).path
-        if not path.exists():
-            raise StoreNotFound(f"there is no store at {path}", store=f"sqlite:{path}")
-        return SqliteStorage(path)
-
     def app(
         self, reference: str | None, *, store: str | None = None, strict: bool = False, elsewhere: bool = True
     ) -> LoomApp:
