@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,7 +20,8 @@ PATIENCE_S = 20
 def test_a_run_that_is_being_driven_is_driven_by_nobody_else(nursery: Nursery, folder: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(nursery.bear, "held", folder, Death(), seed="first")
-        _wait_for(folder / "held")
+        _until((folder / "held").exists, "the step was never begun")
+        _until(lambda: len(left_in(folder).log) == 2, "that it was begun was never written")  # nobody waits for that
         before = left_in(folder)
         second = nursery.bear("held", folder, Death(), seed="second")
         meanwhile = left_in(folder)
@@ -34,11 +36,11 @@ def test_a_run_that_is_being_driven_is_driven_by_nobody_else(nursery: Nursery, f
     assert [deed.step for deed in left_in(folder).deeds if deed.phase == "begun"] == ["hold", "mail"]
 
 
-def _wait_for(path: Path) -> None:
-    """Return once the other process has made *path*."""
+def _until(holds: Callable[[], bool], never: str) -> None:
+    """Return once the other process has come so far."""
     looks = threading.Event()
     for _ in range(PATIENCE_S * 200):
-        if path.exists():
+        if holds():
             return
         looks.wait(0.005)
-    raise AssertionError(f"{path.name} was never made")
+    raise AssertionError(never)
