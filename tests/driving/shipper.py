@@ -57,7 +57,7 @@ async def driven(over: WorkflowRuntime, name: str) -> None:
 
 
 async def main(name: str, count: int) -> None:
-    app = loom.define_config(flows=[ship], storage=SqliteStorage(STORE), lease_s=2.0)
+    app = loom.define_config(flows=[ship], storage=SqliteStorage(STORE))
     async with app:
         await asyncio.gather(*(driven(app.runtime, f"{name}-{number}") for number in range(count)))
 
