@@ -13,7 +13,7 @@ import asyncpg
 
 from loom.core.ids import ExecutionId
 from loom.plugins.postgres.failures import DRIVER_ERRORS
-from loom.plugins.postgres.session import PostgresSettings
+from loom.plugins.postgres.settings import PostgresSettings
 from loom.spi.feed import Wakes
 
 CHANNEL: Final = "loom_events"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from loom.core.ids import ExecutionId
-from loom.plugins.postgres.reading import COLUMNS, WIDTH, execution_row
-from loom.plugins.postgres.session import PostgresSettings, Raw
+from loom.plugins.postgres.reading import COLUMNS, WIDTH
+from loom.plugins.postgres.session import Raw
+from loom.plugins.postgres.settings import PostgresSettings
 from loom.spi.event_store import Claim
+from loom.spi.tables import claim_of, execution_row
 
 T = TypeVar("T")
 
@@ -117,7 +119,7 @@ class PostgresLeases(ABC):
 
         async def work(raw: Raw) -> list[Claim]:
             rows = await raw.fetch(_CLAIM, self._settings.now_ms, driver, lease_ms, *wanted, limit)
-            return [_claim(row, gone) for row in rows]
+            return [_claim(tuple(row), gone) for row in rows]
 
         return await self._change(work)
 
@@ -140,13 +142,6 @@ class PostgresLeases(ABC):
         return [row[0] for row in await self._read(lambda raw: raw.fetch(_DRIVERS))]
 
 
-def _claim(row: Any, gone: Sequence[str]) -> Claim:
-    had, let_go, calls = row["had"], row["let_go"], row["calls"]
-    return Claim(execution_row(tuple(row)[:WIDTH]), _found(had, gone, released=let_go), calls, had)
-
-
-def _found(had: str, gone: Sequence[str], *, released: bool) -> Literal["due", "lapsed", "gone", "released"]:
-    """Return what became of the driver that an execution *had* before."""
-    if not had:
-        return "due"
-    return "released" if released else "gone" if had in gone else "lapsed"
+def _claim(row: Sequence[Any], gone: Sequence[str]) -> Claim:
+    had, released, calls, _ = row[WIDTH:]
+    return claim_of(execution_row(row[:WIDTH]), had=had, released=released, calls=calls, gone=gone)

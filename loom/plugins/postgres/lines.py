@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from loom.core.ids import ExecutionId
-from loom.plugins.postgres.session import PostgresSettings, Raw
+from loom.plugins.postgres.session import Raw
+from loom.plugins.postgres.settings import PostgresSettings
 from loom.plugins.postgres.writing import key_bytes, key_text
 from loom.spi import admitting
 from loom.spi.admission_store import VOID_AFTER_MS, Admission, Pace, Quiet, Slots, Terms

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres.session import Raw
 from loom.plugins.postgres.writing import key_text
-from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, IndexRow, Request
+from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
+from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
 
 _PAGE_EVENTS: Final = 10_000
 """So many events a page looks at, at most: the sizes of those to come are not all added up for every page."""
@@ -52,16 +53,13 @@ _OF_CHAIN: Final = "((e.id = $# AND e.chain IS NULL) OR e.chain = $#)"
 _LAST_LINK: Final = """NOT EXISTS (
     SELECT FROM loom.executions AS later WHERE later.chain = coalesce(e.chain, e.id) AND later.link > e.link
 )"""
-_SEQUENCE_END: Final = (1 << 63) - 1
-_AFTER_EVERY_ID: Final = "\U0010ffff" * 201
-"""What no id is as long as: a prefix followed by it is greater than every id with that prefix."""
 
 
 async def events(
     raw: Raw, execution_id: str, *, start: int, stop: int | None, limit_bytes: int
 ) -> Sequence[EventRecord]:
     """Return one page of a log; see `EventStore.read`."""
-    end = _SEQUENCE_END if stop is None else stop
+    end = SEQUENCE_END if stop is None else stop
     return [EventRecord(*row) for row in await raw.fetch(_EVENTS, execution_id, start, end, limit_bytes)]
 
 
@@ -73,7 +71,7 @@ async def head(raw: Raw, execution_id: str) -> Head | None:
 
 async def ids(raw: Raw, *, after: str, prefix: str, limit: int) -> Sequence[ExecutionId]:
     """Return ids by code point order."""
-    return [ExecutionId(row[0]) for row in await raw.fetch(_IDS, after, prefix, prefix + _AFTER_EVERY_ID, limit)]
+    return [ExecutionId(row[0]) for row in await raw.fetch(_IDS, after, prefix, prefix + AFTER_EVERY_ID, limit)]
 
 
 async def pending(raw: Raw, execution_id: str, incarnation: int) -> Sequence[Request]:
@@ -119,23 +117,3 @@ def _conditions(query: ExecutionQuery) -> list[tuple[str, object]]:
         (query.ended is not None, "e.ended = $#", query.ended),
     ]
     return [(text, value) for is_wanted, text, value in wanted if is_wanted]
-
-
-def execution_row(found: Sequence[Any]) -> ExecutionRow:
-    """Return a row of the index that was read as `COLUMNS`."""
-    execution_id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes, *rest = found
-    chain, link, parent, ended, driver, lease_ms, released, asked = rest
-    index = IndexRow(
-        flow=flow,
-        status=status,
-        started_at=started_at,
-        updated_at=updated_at,
-        wake_at=wake_at,
-        gates=gates,
-        attributes=attributes,
-        chain=chain,
-        link=link,
-        parent=parent,
-        ended=ended,
-    )
-    return ExecutionRow(ExecutionId(execution_id), Incarnation(run), length, index, driver, lease_ms, released, asked)

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from loom.core.ids import ExecutionId
 from loom.plugins.postgres.session import Raw
 from loom.spi.schedule_store import ScheduleCursor, ScheduleEntry
+from loom.spi.tables import entry_columns, schedule_entry
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class PostgresSchedules(ABC):
         entries: Sequence[ScheduleEntry],
     ) -> bool:
         """Move the cursor and add *entries*; see `ScheduleStore.record_ticks`."""
-        rows = [_row(entry) for entry in entries]
+        rows = [entry_columns(entry) for entry in entries]
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(6)]
         statement, place = (_BEGIN, ()) if expected is None else (_MOVE, expected)
         given = (schedule_id, *cursor, *columns, *place)
@@ -72,11 +73,4 @@ class PostgresSchedules(ABC):
     ) -> Sequence[ScheduleEntry]:
         """Return entries, the newest first; see `ScheduleStore.schedule_entries`."""
         rows = await self._read(lambda raw: raw.fetch(_ENTRIES, schedule_id, before, limit))
-        return [
-            ScheduleEntry(tick_at=tick_at, until_at=until_at, count=count, at=at, execution_id=run, reason=reason)
-            for tick_at, until_at, count, at, run, reason in rows
-        ]
-
-
-def _row(entry: ScheduleEntry) -> tuple[object, ...]:
-    return entry.tick_at, entry.until_at, entry.count, entry.at, entry.execution_id, entry.reason
+        return [schedule_entry(row) for row in rows]

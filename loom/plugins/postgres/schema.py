@@ -83,23 +83,21 @@ async def accept_for_reading(raw: PoolConnectionProxy[Any], *, url: str) -> None
         missing = await accept(raw, url=url)
     needed = [each.number for each in missing if not each.pending]
     if 1 in needed:
-        raise _not_found(url)
+        hint = "Run a flow first, or name another database."
+        raise StoreNotFound("the database holds no store", store=url, hint=hint)
     if needed:
         message = f"the schema lacks the migrations {needed}"
         raise StoreUnavailable(message, store=url, hint="Run a flow with this Loom: the first writer migrates.")
 
 
-async def migrate(raw: PoolConnectionProxy[Any], *, url: str, makes: bool = True) -> None:
+async def migrate(raw: PoolConnectionProxy[Any], *, url: str) -> None:
     """Run the missing migrations, or wait for the process that does; what is soft may stay out.
 
     Raises:
-        StoreNotFound: there is no store, and none is made unless this *makes* one.
         StoreNewer, StoreUnavailable: as for `accept`, and nothing was changed.
     """
     async with raw.transaction():
         missing = await accept(raw, url=url)
-    if not makes and any(each.number == 1 for each in missing):
-        raise _not_found(url)
     if any(not each.pending for each in missing):
         async with raw.transaction():
             await raw.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
@@ -114,10 +112,6 @@ async def migrate(raw: PoolConnectionProxy[Any], *, url: str, makes: bool = True
     for each in missing:
         if each.pending:
             await _run_softly(raw, each, url=url)
-
-
-def _not_found(url: str) -> StoreNotFound:
-    return StoreNotFound("the database holds no store", store=url, hint="Run a flow first, or name another database.")
 
 
 async def _run_softly(raw: PoolConnectionProxy[Any], migration: Migration, *, url: str) -> None:

@@ -15,14 +15,14 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres import reading
 from loom.plugins.postgres.dsn import address
-from loom.plugins.postgres.hearing import CHANNEL, Ear
+from loom.plugins.postgres.hearing import CHANNEL
 from loom.plugins.postgres.leasing import PostgresLeases
 from loom.plugins.postgres.lines import PostgresLines
 from loom.plugins.postgres.schedules import PostgresSchedules
-from loom.plugins.postgres.session import PostgresSettings, Raw, Session
+from loom.plugins.postgres.session import PostgresSession, Raw
+from loom.plugins.postgres.settings import PostgresSettings
 from loom.plugins.postgres.writing import APPEND, INSERT, append_arguments, inserted, key_bytes, results_of
 from loom.spi.clock import Clock
-from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import (
     Append,
     Appended,
@@ -37,26 +37,25 @@ from loom.spi.event_store import (
     RequestTaken,
 )
 from loom.spi.feed import Wakes, follow
+from loom.spi.sessions import Sessions, refuse_write
 
 T = TypeVar("T")
-
-_READONLY_HINT: Final = "Open the store without readonly=True to write to it."
 
 
 class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines):
     """A `Storage` in the schema `loom` of a Postgres database; a `ScheduleStore` and an `AdmissionStore`, too.
 
-    The schema is made by the first write; with *readonly* nothing is made or changed, nor, unless it
-    *makes* one, where there is none. A batch is written in one round trip, on
-    one of up to *connections* connections; an answer is waited for up to *timeout_s* seconds. A feed looks for what others
-    appended every *poll_s* seconds; with *notify*, and without a pooler, Postgres tells it sooner. `pooler=transaction` in the
-    *dsn* says that connections go through a transaction pooler. The store's clock is the server's, unless a *clock* is given.
+    The schema is made by the first write; with *readonly* nothing is made or changed. A batch is written in one round
+    trip, on one of up to *connections* connections; an answer is waited for up to *timeout_s* seconds. A feed looks for what
+    others appended every *poll_s* seconds; with *notify*, and without a pooler, Postgres tells it sooner. `pooler=transaction`
+    in the *dsn* says that connections go through a transaction pooler. The store's clock is the server's, unless a *clock* is
+    given.
 
     Raises (every method):
         StoreUnavailable: unreachable, full, read-only, or the user may not; nothing was written in part.
         StoreCorrupt: damaged.
         StoreNewer: written by a newer Loom.
-        StoreNotFound: there is none, and none may be made.
+        StoreNotFound: with *readonly*, there is nothing to read.
     """
 
     spi_version: Final = "1.0.0"
@@ -66,7 +65,6 @@ class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines):
         dsn: str,
         *,
         readonly: bool = False,
-        makes: bool = True,
         connections: int = 10,
         timeout_s: float = 30.0,
         poll_s: float = 0.05,
@@ -78,7 +76,6 @@ class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines):
         self._settings = PostgresSettings(
             address=address(dsn),
             readonly=readonly,
-            makes=makes,
             connections=connections,
             timeout_s=timeout_s,
             clock=clock,
@@ -86,9 +83,7 @@ class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines):
         self._dsn, self._poll_s = dsn, poll_s
         self._channel = CHANNEL if notify and not self._settings.address.pooler else None
         self._wakes = Wakes()
-        self._session: Session | None = None
-        self._ear: Ear | None = None
-        self._inherited: list[object] = []
+        self._sessions = Sessions(partial(PostgresSession, self._settings, self._wakes))
 
     @property
     def url(self) -> str:
@@ -109,14 +104,12 @@ class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines):
 
     async def open(self) -> None:
         """Connect now rather than at first use; make or migrate the schema unless the store is read-only."""
-        await self._current().open()
+        await self._sessions.current().open()
 
     async def close(self) -> None:
         """Release every connection and end the feeds; the store may be used again."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-            self._wakes.wake_all()
+        await self._sessions.close()
+        self._wakes.wake_all()
 
     async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
         """Apply each item whole or not at all, in one round trip; see `EventStore.append`."""
@@ -189,9 +182,9 @@ class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines):
         Raises:
             StoreUnavailable: the store was closed meanwhile.
         """
-        session = self._current()
-        if self._channel is not None and self._ear is not None:
-            self._ear.start()
+        session = self._sessions.current()
+        if self._channel is not None:
+            session.ear.start()
 
         async def read(sequence: int) -> Sequence[EventRecord]:
             page = partial(reading.events, start=sequence, stop=None, limit_bytes=4 << 20)
@@ -200,21 +193,8 @@ class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines):
         return follow(read, self._wakes, execution_id, start=start, poll_s=self._poll_s)
 
     async def _read(self, work: Callable[[Raw], Awaitable[T]]) -> T:
-        return await self._current().run(work)
+        return await self._sessions.current().run(work)
 
     async def _change(self, work: Callable[[Raw], Awaitable[T]], *, repeatable: bool = True) -> T:
-        if self._settings.readonly:
-            raise StoreUnavailable("the store was opened read-only", store=self.url, hint=_READONLY_HINT)
-        return await self._current().run(work, repeatable=repeatable)
-
-    def _current(self) -> Session:
-        """The session of the running loop."""
-        if self._session is not None and self._session.is_inherited:
-            self._inherited += [self._session, self._ear]  # closing them would talk on the parent's connections
-            self._session = None
-        if self._session is None or not self._session.serves_running_loop:
-            if self._session is not None:
-                self._session.abandon()
-            self._ear = Ear(self._settings, self._wakes)
-            self._session = Session(self._settings, ended=self._ear.stop)
-        return self._session
+        refuse_write(readonly=self._settings.readonly, url=self.url)
+        return await self._sessions.current().run(work, repeatable=repeatable)

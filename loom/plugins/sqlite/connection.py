@@ -27,7 +27,6 @@ _TRY_S: Final = 0.02
 """How long SQLite itself waits for a lock. Its back-off is unfair beyond that, so the rest is ours."""
 
 _PAUSE_S: Final = (0.0005, 0.004)
-_READONLY_HINT: Final = "Open the store without readonly=True to write to it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,16 +139,6 @@ def open_reader(settings: SqliteSettings) -> Database:
         StoreNotFound: there is no database, or an empty one.
     """
     return Database(settings, _patiently(settings, lambda: _readable(settings)))
-
-
-def refuse_write(settings: SqliteSettings) -> None:
-    """Raise when the store was opened to read only.
-
-    Raises:
-        StoreUnavailable: it was.
-    """
-    if settings.readonly:
-        raise StoreUnavailable("the store was opened read-only", store=settings.url, hint=_READONLY_HINT)
 
 
 def _patiently(settings: SqliteSettings, attempt: Callable[[], T]) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import orjson
 
@@ -13,6 +13,7 @@ from loom.core.ids import ExecutionId
 from loom.plugins.sqlite import reading
 from loom.spi.clock import Clock
 from loom.spi.event_store import Claim, LeaseChange
+from loom.spi.tables import claim_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -151,14 +152,10 @@ def _claim(
     if runs:
         raw.execute(_TAKE, (lease.driver, now + lease.ms, _json(runs)))
     rows = reading.rows_of(raw, runs, now=now)
-    return [Claim(rows[run], _found(had, released, gone), called, had or "") for run, had, released, called in found]
-
-
-def _found(before: str | None, released: int, gone: Sequence[str]) -> Literal["due", "lapsed", "gone", "released"]:
-    """Return what became of the driver that an execution had *before*."""
-    if before is None:
-        return "due"
-    return "released" if released else "gone" if before in gone else "lapsed"
+    return [
+        claim_of(rows[run], had=had or "", released=bool(released), calls=called, gone=gone)
+        for run, had, released, called in found
+    ]
 
 
 def _renew(

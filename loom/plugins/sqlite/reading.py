@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import orjson
 
-from loom.core.ids import ExecutionId, Incarnation
+from loom.core.ids import ExecutionId
 from loom.plugins.sqlite.connection import Database
-from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, IndexRow, Request
+from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
+from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
 
 _EVENTS: Final = """
     SELECT sequence, type, at, payload, ifnull(metadata, x'')
@@ -46,9 +47,6 @@ _LAST_LINK: Final = """NOT EXISTS (
     WHERE later.chain = coalesce(executions.chain, executions.id) AND later.link > executions.link
 )"""
 _NEWEST_FIRST: Final = "ORDER BY started_at DESC, id DESC LIMIT ?"
-_SEQUENCE_END: Final = (1 << 63) - 1
-_AFTER_EVERY_ID: Final = "\U0010ffff" * 201
-"""What no id is as long as: a prefix followed by it is greater than every id with that prefix."""
 
 _record: Final = partial(tuple.__new__, EventRecord)
 """Makes an event of a row, without the frame that `_make` is: a log has many."""
@@ -72,7 +70,7 @@ def events(
     raw: sqlite3.Connection, execution_id: str, *, start: int, stop: int | None, limit_bytes: int
 ) -> list[EventRecord]:
     """Return one page of a log; see `EventStore.read`."""
-    cursor = raw.execute(_EVENTS, (execution_id, start, _SEQUENCE_END if stop is None else stop))
+    cursor = raw.execute(_EVENTS, (execution_id, start, SEQUENCE_END if stop is None else stop))
     page: list[EventRecord] = []
     size = 0
     for record in map(_record, cursor):
@@ -92,7 +90,7 @@ def head(raw: sqlite3.Connection, execution_id: str) -> Head | None:
 
 def ids(raw: sqlite3.Connection, *, after: str, prefix: str, limit: int) -> list[ExecutionId]:
     """Return ids by code point order, which is SQLite's own for text in UTF-8."""
-    rows = raw.execute(_IDS, (after, prefix, prefix + _AFTER_EVERY_ID, limit))
+    rows = raw.execute(_IDS, (after, prefix, prefix + AFTER_EVERY_ID, limit))
     return [execution_id for (execution_id,) in rows]
 
 
@@ -104,13 +102,13 @@ def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int) -> lis
 def row(raw: sqlite3.Connection, execution_id: str, *, now: int) -> ExecutionRow | None:
     """Return the index row of one execution, with its lease at *now* (ms since the epoch)."""
     found = raw.execute(_ROW, (execution_id,)).fetchone()
-    return _execution_row(found, now) if found else None
+    return execution_row(found, now=now) if found else None
 
 
 def rows_of(raw: sqlite3.Connection, runs: Sequence[int], *, now: int) -> dict[int, ExecutionRow]:
     """Return the index rows of some lives."""
     found = raw.execute(_ROWS_OF, (orjson.dumps(runs).decode(),))
-    return {each.incarnation: each for each in (_execution_row(values, now) for values in found)}
+    return {each.incarnation: each for each in (execution_row(values, now=now) for values in found)}
 
 
 def find(raw: sqlite3.Connection, query: ExecutionQuery, *, now: int) -> list[ExecutionRow]:
@@ -120,7 +118,7 @@ def find(raw: sqlite3.Connection, query: ExecutionQuery, *, now: int) -> list[Ex
     parameters = [value for _, values in conditions for value in values]
     statement = f"{_ROWS} {where} {_NEWEST_FIRST}"
     rows = raw.execute(statement, (*parameters, query.limit))
-    return [_execution_row(found, now) for found in rows]
+    return [execution_row(found, now=now) for found in rows]
 
 
 def _conditions(query: ExecutionQuery) -> list[tuple[str, Sequence[object]]]:
@@ -150,24 +148,3 @@ def _one_of(column: str, values: Sequence[str]) -> tuple[str, Sequence[object]]:
     if len(values) == 1:  # an equality lets the index give the order as well
         return f"{column} = ?", values
     return f"{column} IN (SELECT value FROM json_each(?))", (orjson.dumps(list(values)).decode(),)  # noqa: S608  # our own column
-
-
-def _execution_row(found: tuple[Any, ...], now: int) -> ExecutionRow:
-    """Return a row of the index as it is at *now*."""
-    execution_id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes, *rest = found
-    chain, link, parent, ended, driver, leased_until, released, asked = rest
-    index = IndexRow(
-        flow=flow,
-        status=status,
-        started_at=started_at,
-        updated_at=updated_at,
-        wake_at=wake_at,
-        gates=gates,
-        attributes=attributes,
-        chain=chain,
-        link=link,
-        parent=parent,
-        ended=bool(ended),
-    )
-    lease_ms = max(0, leased_until - now)
-    return ExecutionRow(execution_id, Incarnation(run), length, index, driver, lease_ms, bool(released), bool(asked))

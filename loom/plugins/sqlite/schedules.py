@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from loom.spi.schedule_store import ScheduleCursor, ScheduleEntry
+from loom.spi.tables import SEQUENCE_END, entry_columns, schedule_entry
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +26,6 @@ _ENTRIES: Final = """
     WHERE schedule = ? AND tick_at < ?
     ORDER BY tick_at DESC LIMIT ?
 """
-_AFTER_EVERY_TICK: Final = (1 << 63) - 1
 
 
 class SqliteSchedules(ABC):
@@ -60,7 +60,7 @@ class SqliteSchedules(ABC):
         self, schedule_id: str, *, limit: int = 100, before: int | None = None
     ) -> Sequence[ScheduleEntry]:
         """Return entries, the newest first; see `ScheduleStore.schedule_entries`."""
-        return await self._read(_entries, schedule_id, limit, _AFTER_EVERY_TICK if before is None else before)
+        return await self._read(_entries, schedule_id, limit, SEQUENCE_END if before is None else before)
 
 
 def _cursor(raw: sqlite3.Connection, schedule_id: str) -> ScheduleCursor | None:
@@ -83,16 +83,9 @@ def _record(
         moved = raw.execute(_MOVE, (*cursor, schedule_id, *expected))
     if moved.rowcount != 1:
         return False
-    raw.executemany(_ADD, [(schedule_id, *_row(entry)) for entry in entries])
+    raw.executemany(_ADD, [(schedule_id, *entry_columns(entry)) for entry in entries])
     return True
 
 
-def _row(entry: ScheduleEntry) -> tuple[object, ...]:
-    return entry.tick_at, entry.until_at, entry.count, entry.at, entry.execution_id, entry.reason
-
-
 def _entries(raw: sqlite3.Connection, schedule_id: str, limit: int, before: int) -> list[ScheduleEntry]:
-    return [
-        ScheduleEntry(tick_at=tick_at, until_at=until_at, count=count, at=at, execution_id=execution_id, reason=reason)
-        for tick_at, until_at, count, at, execution_id, reason in raw.execute(_ENTRIES, (schedule_id, before, limit))
-    ]
+    return [schedule_entry(found) for found in raw.execute(_ENTRIES, (schedule_id, before, limit))]

@@ -17,13 +17,13 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite import reading
-from loom.plugins.sqlite.connection import SqliteSettings, refuse_write
+from loom.plugins.sqlite.connection import SqliteSettings
 from loom.plugins.sqlite.deciding import Insert, Inserted, with_following
 from loom.plugins.sqlite.leasing import SqliteLeases
 from loom.plugins.sqlite.lines import SqliteLines
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
 from loom.plugins.sqlite.schedules import SqliteSchedules
-from loom.plugins.sqlite.session import Session
+from loom.plugins.sqlite.session import SqliteSession
 from loom.spi.clock import Clock, SystemClock
 from loom.spi.event_store import (
     Append,
@@ -38,6 +38,7 @@ from loom.spi.event_store import (
     Send,
 )
 from loom.spi.feed import Wakes, follow
+from loom.spi.sessions import Sessions, refuse_write
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -82,8 +83,7 @@ class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines):
         )
         self._poll_s = poll_s
         self._wakes = Wakes()
-        self._session: Session | None = None
-        self._inherited: list[Session] = []
+        self._sessions = Sessions(partial(SqliteSession, self._settings))
 
     @property
     def url(self) -> str:
@@ -97,22 +97,20 @@ class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines):
 
     async def open(self) -> None:
         """Open the file now rather than at first use; make or migrate it unless the store is read-only."""
-        session = self._current()
+        session = self._sessions.current()
         await (session.reader() if self._settings.readonly else session.writer())
 
     async def close(self) -> None:
         """Release every connection, thread and handle, and end the feeds; the store may be used again."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-            self._wakes.wake_all()
+        await self._sessions.close()
+        self._wakes.wake_all()
 
     async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
         """Apply each item whole or not at all; see `EventStore.append`."""
-        refuse_write(self._settings)
+        refuse_write(readonly=self._settings.readonly, url=self.url)
         if not batch:
             return []
-        writer = await self._current().writer()
+        writer = await self._sessions.current().writer()
         results: Sequence[AppendResult] = await writer.ask(batch)
         done = [item for item, result in zip(batch, results, strict=True) if isinstance(result, Appended)]
         self._wakes.wake({each.execution_id for item in done for each in with_following(item)})
@@ -130,8 +128,8 @@ class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines):
         while_open: bool = False,
     ) -> Inserted:
         """Add a request to the lane; see `RequestLane.insert`."""
-        refuse_write(self._settings)
-        writer = await self._current().writer()
+        refuse_write(readonly=self._settings.readonly, url=self.url)
+        writer = await self._sessions.current().writer()
         wish = Insert(Send(execution_id, kind, key, at, body), incarnation, while_open)
         result: Inserted = await writer.ask(wish, gather=True)
         return result
@@ -168,7 +166,7 @@ class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines):
         Raises:
             StoreUnavailable: the store was closed meanwhile.
         """
-        session = self._current()
+        session = self._sessions.current()
 
         async def read(sequence: int) -> Sequence[EventRecord]:
             reader = await session.reader()
@@ -182,29 +180,16 @@ class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines):
     async def _read(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        reader = await self._current().reader()
+        reader = await self._sessions.current().reader()
         result: T = await reader.ask(lambda raw: work(raw, *args, **kwargs), gather=True)
         return result
 
     async def _transact(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        refuse_write(self._settings)
-        writer = await self._current().writer()
+        refuse_write(readonly=self._settings.readonly, url=self.url)
+        writer = await self._sessions.current().writer()
         return await writer.run(lambda database: database.run(work, *args, **kwargs))
-
-    def _current(self) -> Session:
-        """The session of the running loop."""
-        if self._session is not None and self._session.is_inherited:
-            self._inherited.append(
-                self._session
-            )  # closing it would let go of locks, or wait for a thread of the parent's
-            self._session = None
-        if self._session is None or not self._session.serves_running_loop:
-            if self._session is not None:
-                self._session.abandon()
-            self._session = Session(self._settings)
-        return self._session
 
 
 def sqlite_storage(path: str | os.PathLike[str] | None = None, *, busy_timeout_s: float = 10.0) -> SqliteStorage:

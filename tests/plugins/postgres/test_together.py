@@ -80,8 +80,7 @@ async def test_who_only_polls_sees_what_others_write_and_who_listens_sees_it_soo
     listens, polls = PostgresStorage(dsn, poll_s=60.0), PostgresStorage(dsn, notify=False, poll_s=0.01)
     async with aclosing(_feed(listens)) as sooner, aclosing(_feed(polls)) as later:
         waiting = [asyncio.ensure_future(anext(feed)) for feed in (sooner, later)]
-        assert listens._ear is not None
-        await listens._ear.listens.wait()
+        await listens._sessions.current().ear.listens.wait()
 
         await appended(writer, first(REFUND, b"1"))
 
@@ -96,8 +95,7 @@ async def test_a_listener_that_is_cut_off_misses_nothing(server: Server, dsn: st
     begun = await appended(writer, first(REFUND, b"1"))
     async with aclosing(_feed(reader)) as feed:
         await anext(feed)
-        assert reader._ear is not None
-        await reader._ear.listens.wait()
+        await reader._sessions.current().ear.listens.wait()
         await server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
 
         await appended(writer, after(begun, REFUND, b"2"))
@@ -182,7 +180,7 @@ async def _grow(store: PostgresStorage, head: Appended, name: ExecutionId, sent:
 async def test_a_request_whose_answer_was_lost_is_in_the_lane_once(server: Server, dsn: str) -> None:
     store = PostgresStorage(dsn, connections=1)
     begun = await appended(store, first(REFUND))
-    session, tries = store._current(), []
+    session, tries = store._sessions.current(), []
 
     async def lossy(work: Any, *, repeatable: bool = True) -> Any:
         async def twice(raw: Any) -> Any:

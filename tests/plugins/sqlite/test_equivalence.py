@@ -39,7 +39,7 @@ def test_what_drivers_do_one_after_the_other_comes_to_the_same(plans: Sequence[P
 
 async def _same(store: SqliteStorage, clock: VirtualClock, rounds: Sequence[Sequence[Plan]]) -> None:
     model, past = MemoryStorage(clock=clock), list[Append]()
-    writer = await store._current().writer()
+    writer = await store._sessions.current().writer()
     await writer.run(lambda database: database.raw.execute("PRAGMA synchronous = OFF").fetchall())
     for writes in rounds:
         clock.advance(1)

@@ -99,7 +99,7 @@ async def test_a_run_writes_two_pages_more_for_its_lease_from_start_to_end(store
 
 async def test_what_is_claimed_called_and_listed_is_found_by_an_index(store: SqliteStorage) -> None:
     statements: list[str] = []
-    writer, reader = await store._current().writer(), await store._current().reader()
+    writer, reader = await store._sessions.current().writer(), await store._sessions.current().reader()
     await writer.run(lambda database: database.raw.set_trace_callback(statements.append))
     await reader.run(lambda database: database.raw.set_trace_callback(statements.append))
 

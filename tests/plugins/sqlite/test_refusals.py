@@ -222,7 +222,7 @@ async def _refuses(store: SqliteStorage, error: type[StoreError], words: str) ->
 
 
 async def _limit_pages(store: SqliteStorage, pages: int) -> None:
-    writer = await store._current().writer()
+    writer = await store._sessions.current().writer()
     await writer.run(lambda database: database.raw.execute(f"PRAGMA max_page_count = {pages}").fetchall())
 
 

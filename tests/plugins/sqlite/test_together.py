@@ -119,7 +119,10 @@ async def test_a_lane_that_has_grown_long_makes_nothing_slower(store: SqliteStor
     for size in (10, 1000):
         numbers = await asyncio.gather(*(insert(store, head, key=f"{size}:{place}") for place in range(size)))
         head = await appended(store, after(head, REFUND, consumes=numbers))
-        instructions = [await _counted(store._current().writer()), await _counted(store._current().reader())]
+        instructions = [
+            await _counted(store._sessions.current().writer()),
+            await _counted(store._sessions.current().reader()),
+        ]
         last = await insert(store, head, key=f"{size}:last")
         assert len(await store.pending(REFUND, head.incarnation)) == 1
         head = await appended(store, after(head, REFUND, b"on", lane_above=0, consumes=[last]))
@@ -245,7 +248,7 @@ async def test_a_failed_checkpoint_fails_no_append(store: SqliteStorage, monkeyp
 async def _trace(store: SqliteStorage) -> list[str]:
     """Return the list that the statements of the writer are added to from now on."""
     statements: list[str] = []
-    writer = await store._current().writer()
+    writer = await store._sessions.current().writer()
     await writer.run(lambda database: database.raw.set_trace_callback(statements.append))
     return statements
 

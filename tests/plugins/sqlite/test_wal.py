@@ -44,7 +44,7 @@ def test_the_loaded_library_is_told() -> None:
 async def test_no_connection_checkpoints_by_itself(tmp_path: Path) -> None:
     store = SqliteStorage(tmp_path / "loom.db")
 
-    for thread in (await store._current().writer(), await store._current().reader()):
+    for thread in (await store._sessions.current().writer(), await store._sessions.current().reader()):
         assert await thread.run(lambda database: database.raw.execute("PRAGMA wal_autocheckpoint").fetchone()) == (0,)
     await store.close()
 
