@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         Send,
         Storage,
     )
+    from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION, Deleted, EndedIndex, EventTrim, Kept, Link, WhyKept
     from loom.spi.feed import ReadPage, Wakes, follow
     from loom.spi.host import HOST_SPI_VERSION, Host, SystemHost, VirtualHost
     from loom.spi.memory import MemoryStorage
@@ -80,6 +81,7 @@ __all__ = [
     "AUTHORIZER_SPI_VERSION",
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
+    "EVENT_TRIM_SPI_VERSION",
     "HOST_SPI_VERSION",
     "NOBODY",
     "SCHEDULER_SPI_VERSION",
@@ -93,10 +95,13 @@ __all__ = [
     "Claim",
     "Clock",
     "Conflict",
+    "Deleted",
+    "EndedIndex",
     "Entropy",
     "EventFeed",
     "EventRecord",
     "EventStore",
+    "EventTrim",
     "ExecutionAuthorizer",
     "ExecutionId",
     "ExecutionIndex",
@@ -107,12 +112,14 @@ __all__ = [
     "Incarnation",
     "IndexRow",
     "Job",
+    "Kept",
     "Lane",
     "LaneClosed",
     "LaneNotEmpty",
     "LeaseChange",
     "LeaseStore",
     "Leased",
+    "Link",
     "MemoryStorage",
     "Pace",
     "Quiet",
@@ -143,6 +150,7 @@ __all__ = [
     "VirtualClock",
     "VirtualHost",
     "Wakes",
+    "WhyKept",
     "follow",
 ]
 
@@ -173,6 +181,13 @@ _HOMES = {
     "EventRecord": "loom.spi.event_store",
     "EventStore": "loom.spi.event_store",
     "ExecutionAuthorizer": "loom.spi.authorizer",
+    "Deleted": "loom.spi.event_trim",
+    "EVENT_TRIM_SPI_VERSION": "loom.spi.event_trim",
+    "EndedIndex": "loom.spi.event_trim",
+    "EventTrim": "loom.spi.event_trim",
+    "Kept": "loom.spi.event_trim",
+    "Link": "loom.spi.event_trim",
+    "WhyKept": "loom.spi.event_trim",
     "ExecutionId": "loom.core.ids",
     "ExecutionIndex": "loom.spi.event_store",
     "ExecutionQuery": "loom.spi.event_store",

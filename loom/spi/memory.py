@@ -28,11 +28,12 @@ from loom.spi.event_store import (
 from loom.spi.feed import Wakes, follow
 from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Log, Logs, Transaction, written_to
+from loom.spi.memory_trim import MemoryTrim
 from loom.spi.schedule_memory import MemorySchedules
 
 
-class MemoryStorage(MemorySchedules, MemoryLines):
-    """A `Storage` that forgets everything with the object; it is a `ScheduleStore` and an `AdmissionStore`, too.
+class MemoryStorage(MemorySchedules, MemoryLines, MemoryTrim):
+    """A `Storage` that forgets everything with the object; it is a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too.
 
     Closing it keeps what it holds.
     *clock* is the one by which leases and calls are judged.

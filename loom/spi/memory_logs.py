@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -83,6 +83,14 @@ class Logs:
         if index.link >= self.tip_link(index.chain):
             self._tips[index.chain] = log
         return log
+
+    def forget(self, log: Log) -> None:
+        """Take *log* out, with all that is kept by its execution."""
+        del self.by_id[log.execution_id]
+        self.due.held.pop(log.execution_id, None)
+        self.names.pop(bisect_left(self.names, log.execution_id))
+        if self._tips.get(log.index.chain) is log:
+            del self._tips[log.index.chain]
 
     def row(self, log: Log, now: int) -> ExecutionRow:
         """Return the row of *log* as it is at *now*."""

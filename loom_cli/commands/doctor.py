@@ -20,6 +20,7 @@ from loom.spi.authorizer import AUTHORIZER_SPI_VERSION
 from loom.spi.clock import CLOCK_SPI_VERSION
 from loom.spi.errors import StoreNotFound
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
+from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION
 from loom.spi.host import HOST_SPI_VERSION
 from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
 from loom.spi.scheduler import SCHEDULER_SPI_VERSION
@@ -90,6 +91,7 @@ def contracts() -> Report:
         "event_store_spi": EVENT_STORE_SPI_VERSION,
         "admission_store_spi": ADMISSION_STORE_SPI_VERSION,
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
+        "event_trim_spi": EVENT_TRIM_SPI_VERSION,
         "authorizer_spi": AUTHORIZER_SPI_VERSION,
         "clock_spi": CLOCK_SPI_VERSION,
         "host_spi": HOST_SPI_VERSION,

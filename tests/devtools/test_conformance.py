@@ -39,6 +39,7 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory": ("event-store", MemoryStorage),
     "memory-schedules": ("schedule-store", MemoryStorage),
     "memory-lines": ("admission-store", MemoryStorage),
+    "memory-trim": ("event-trim", MemoryStorage),
     "sqlite-schedules": ("schedule-store", sqlite),
     "system-clock": ("clock", SystemClock),
     "virtual-clock": ("clock", VirtualClock),

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from loom.devtools.conformance.admission_store import AdmissionStoreConformance, LinedStorage
+from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.storage import StorageConformance
@@ -40,6 +41,17 @@ class TestMemoryLines(AdmissionStoreConformance):
 
     @pytest.fixture
     def store(self, clock: VirtualClock) -> LinedStorage:
+        return MemoryStorage(clock=clock)
+
+
+@pytest.mark.proves("KER-15")
+class TestMemoryTrim(EventTrimConformance, TrimmedLinesConformance):
+    @pytest.fixture
+    def clock(self) -> VirtualClock:
+        return VirtualClock()
+
+    @pytest.fixture
+    def store(self, clock: VirtualClock) -> TrimmedLines:
         return MemoryStorage(clock=clock)
 
 

@@ -19,6 +19,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.devtools.conformance.admission_store import AdmissionStoreConformance
 from loom.devtools.conformance.authorizer import AuthorizerConformance
 from loom.devtools.conformance.clock import ClockConformance, EntropyConformance
+from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.host import HostConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.scheduler import SchedulerConformance
@@ -44,6 +45,7 @@ KITS: Final[Mapping[str, Kit]] = {
     "event-store": Kit(StorageConformance, "store"),
     "schedule-store": Kit(ScheduleStoreConformance, "store"),
     "admission-store": Kit(AdmissionStoreConformance, "store"),
+    "event-trim": Kit(EventTrimConformance, "store"),
     "clock": Kit(ClockConformance, "clock"),
     "entropy": Kit(EntropyConformance, "entropy"),
     "host": Kit(HostConformance, "host"),

@@ -17,7 +17,7 @@ from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
 from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
-from loom.spi import admission_store, authorizer, clock, event_store, host, schedule_store, scheduler
+from loom.spi import admission_store, authorizer, clock, event_store, event_trim, host, schedule_store, scheduler
 
 RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
@@ -77,6 +77,13 @@ def schedule_store_spi() -> JsonObject:
     records = {each.__name__: record(each) for each in (spi.ScheduleCursor, spi.ScheduleEntry)}
     reasons = list(typing.get_args(spi.SkipReason))
     return {"ScheduleStore": interface(spi.ScheduleStore), "records": records, "SkipReason": reasons}
+
+
+def event_trim_spi() -> JsonObject:
+    """Return the shape of what takes logs out of a store."""
+    interfaces = {each.__name__: interface(each) for each in (spi.EndedIndex, spi.EventTrim)}
+    records = {each.__name__: record(each) for each in (spi.Deleted, spi.Kept, spi.Link)}
+    return {"interfaces": interfaces, "records": records, "WhyKept": list(typing.get_args(spi.WhyKept))}
 
 
 def admission_store_spi() -> JsonObject:
@@ -164,6 +171,7 @@ VERSIONS: Final = {
     "EVENT_SCHEMA_VERSION": Version(fold, event_schema),
     "KERNEL_ABI": Version(context, kernel_abi),
     "EVENT_STORE_SPI_VERSION": Version(event_store, event_store_spi),
+    "EVENT_TRIM_SPI_VERSION": Version(event_trim, event_trim_spi),
     "AUTHORIZER_SPI_VERSION": Version(authorizer, authorizer_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),

@@ -21,6 +21,7 @@ from loom.plugins.postgres.lines import PostgresLines
 from loom.plugins.postgres.schedules import PostgresSchedules
 from loom.plugins.postgres.session import PostgresSession, Raw
 from loom.plugins.postgres.settings import PostgresSettings
+from loom.plugins.postgres.trimming import PostgresTrim
 from loom.plugins.postgres.writing import APPEND, INSERT, append_arguments, inserted, key_bytes, results_of
 from loom.spi.clock import Clock
 from loom.spi.event_store import (
@@ -42,8 +43,8 @@ from loom.spi.sessions import Sessions, refuse_write
 T = TypeVar("T")
 
 
-class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines):
-    """A `Storage` in the schema `loom` of a Postgres database; a `ScheduleStore` and an `AdmissionStore`, too.
+class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines, PostgresTrim):
+    """A `Storage` in the schema `loom` of a Postgres database; a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too.
 
     The schema is made by the first write; with *readonly* nothing is made or changed. A batch is written in one round
     trip, on one of up to *connections* connections; an answer is waited for up to *timeout_s* seconds. A feed looks for what

@@ -24,6 +24,7 @@ from loom.plugins.sqlite.lines import SqliteLines
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
 from loom.plugins.sqlite.schedules import SqliteSchedules
 from loom.plugins.sqlite.session import SqliteSession
+from loom.plugins.sqlite.trimming import SqliteTrim
 from loom.spi.clock import Clock, SystemClock
 from loom.spi.event_store import (
     Append,
@@ -44,10 +45,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines):
-    """A `Storage` in one SQLite file, in WAL mode and synced at every commit; a `ScheduleStore` and an `AdmissionStore`, too.
+class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines, SqliteTrim):
+    """A `Storage` in one SQLite file, in WAL mode and synced at every commit.
 
-    The file and its directory are made by the first write, with the permissions that the umask gives; with
+    It is a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too. The file and its directory are made by the first write, with the permissions that the umask gives; with
     *readonly* nothing is made or changed, and a missing file is `StoreNotFound`. Another process's lock is
     waited for up to *busy_timeout_s* seconds. *checkpoint_bytes* is how large the write-ahead log may grow where
     Loom itself makes the checkpoints (see `wal_safety`). A feed looks for what other processes appended every

@@ -1,0 +1,152 @@
+"""Deleting from SQLite: the part of `SqliteStorage` that is an `EndedIndex` and an `EventTrim`. Each method is one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import orjson
+
+from loom.core.ids import ExecutionId, Incarnation
+from loom.plugins.sqlite import reading
+from loom.spi import deleting
+from loom.spi.clock import Clock
+from loom.spi.deleting import LogStand
+from loom.spi.event_store import ExecutionRow, Head
+from loom.spi.event_trim import Deleted, Kept, Link
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+BY_LIFE: Final = ("events", "requests")
+"""The tables that keep something by the incarnation of a run, beside `executions`. Whoever adds one adds it here."""
+
+BY_ID: Final = ("lines",)
+"""The tables that keep something by the id of a run."""
+
+_AMONG: Final = "(SELECT value FROM json_each(?))"
+_STAND: Final = """
+    SELECT id, run, length, ended, driver IS NOT NULL, called_at IS NOT NULL, coalesce(chain, id), coalesce(parent, '')
+    FROM executions
+"""
+_NAMED: Final = f"{_STAND} WHERE id IN {_AMONG}"
+_CONCERNED: Final = f"""
+    {_NAMED}
+    UNION {_STAND} WHERE chain IS NOT NULL AND chain IN {_AMONG}
+    UNION {_STAND} WHERE parent IS NOT NULL AND parent IN {_AMONG}
+"""
+# A chain has ended when its last link has; a run that was never written has not.
+_PLACED: Final = f"""
+    SELECT newer FROM lines
+    WHERE newer IS NOT NULL AND newer IN {_AMONG} AND NOT coalesce(
+        (SELECT ended FROM executions INDEXED BY executions_links
+         WHERE chain = lines.run ORDER BY link DESC LIMIT 1),
+        (SELECT ended FROM executions WHERE id = lines.run), 0)
+"""  # noqa: S608  # our own text, here and below
+_LAST: Final = "executions INDEXED BY executions_links WHERE chain = begun.id ORDER BY link DESC LIMIT 1"
+_ENDED: Final = f"""
+    SELECT run FROM executions AS begun INDEXED BY executions_newest
+    WHERE started_at < :before AND (started_at, id) > (:at, :id) AND ended = 1 AND link = 1
+      AND coalesce((SELECT ended FROM {_LAST}), 1)
+      AND coalesce((SELECT updated_at FROM {_LAST}), updated_at) < :before
+      AND (parent IS NULL OR NOT EXISTS (SELECT 1 FROM executions AS above WHERE above.id = begun.parent))
+    ORDER BY started_at, id LIMIT :limit
+"""  # noqa: S608
+_CHILDREN: Final = f"""
+    SELECT run FROM executions AS e
+    WHERE parent IS NOT NULL AND parent IN {_AMONG} AND NOT EXISTS (
+        SELECT 1 FROM executions AS later INDEXED BY executions_links
+        WHERE later.chain = coalesce(e.chain, e.id) AND later.link > e.link)
+"""  # noqa: S608
+_LINKS: Final = f"""
+    SELECT id, id, run, length FROM executions WHERE chain IS NULL AND id IN {_AMONG}
+    UNION ALL SELECT chain, id, run, length FROM executions WHERE chain IS NOT NULL AND chain IN {_AMONG}
+"""  # noqa: S608
+
+
+class SqliteTrim(ABC):
+    """Finds what has ended, and deletes; how a statement gets to the database is the storage's business."""
+
+    @property
+    @abstractmethod
+    def clock(self) -> Clock:
+        """The clock by which leases are judged."""
+
+    @abstractmethod
+    async def _read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    @abstractmethod
+    async def _transact(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    async def ended(
+        self, *, before: int, after: tuple[int, str] = (0, ""), limit: int = 1000
+    ) -> Sequence[ExecutionRow]:
+        """Return the first links of chains that have ended, the longest begun first; see `EndedIndex.ended`."""
+        given = {"before": before, "at": after[0], "id": after[1], "limit": limit}
+        return await self._read(_rows, _ENDED, given, now=self.clock.now_ms())
+
+    async def children(self, chains: Sequence[ExecutionId]) -> Sequence[ExecutionRow]:
+        """Return the last link of every chain that one of *chains* has spawned."""
+        return await self._read(_rows, _CHILDREN, (_json(list(chains)),), now=self.clock.now_ms())
+
+    async def links(self, chains: Sequence[ExecutionId]) -> Sequence[Link]:
+        """Return every link of *chains*."""
+        return await self._read(_links, chains)
+
+    async def delete(self, families: Sequence[Sequence[Head]]) -> Sequence[Deleted | Kept]:
+        """Delete whole families; see `EventTrim.delete`."""
+        return await self._transact(_delete, families)
+
+
+def _rows(raw: sqlite3.Connection, statement: str, given: object, *, now: int) -> list[ExecutionRow]:
+    """Return the rows of the runs that *statement* finds, in its order."""
+    runs = [run for (run,) in raw.execute(statement, given)]  # type: ignore[arg-type]  # by name or by place
+    found = reading.rows_of(raw, runs, now=now)
+    return [found[run] for run in runs if run in found]
+
+
+def _links(raw: sqlite3.Connection, chains: Sequence[ExecutionId]) -> list[Link]:
+    rows = raw.execute(_LINKS, [_json(list(chains))] * 2)
+    return [Link(ExecutionId(chain), Head._make(head)) for chain, *head in rows]
+
+
+def _delete(raw: sqlite3.Connection, families: Sequence[Sequence[Head]]) -> list[Deleted | Kept]:
+    """Look, decide and delete: the inside of a transaction."""
+    names = _json(deleting.named(families))
+    stands = _stands(raw, _CONCERNED, [names] * 3)
+    stands += _stands(raw, _NAMED, [_json(deleting.named_by(stands))])
+    placed = {newer for (newer,) in raw.execute(_PLACED, (names,))}
+    refusals = deleting.kept(families, stands, placed)
+    gone = [head for family, refusal in zip(families, refusals, strict=True) if refusal is None for head in family]
+    _forget(raw, gone)
+    return [refusal or _deleted(family) for family, refusal in zip(families, refusals, strict=True)]
+
+
+def _stands(raw: sqlite3.Connection, statement: str, given: Sequence[str]) -> list[LogStand]:
+    return [
+        LogStand(ExecutionId(name), Incarnation(run), length, bool(ended), bool(held), bool(called), chain, parent)
+        for name, run, length, ended, held, called, chain, parent in raw.execute(statement, given)
+    ]
+
+
+def _forget(raw: sqlite3.Connection, heads: Sequence[Head]) -> None:
+    """Delete all that the tables keep by these runs."""
+    runs, ids = _json([head.incarnation for head in heads]), _json([head.execution_id for head in heads])
+    for table in (*BY_LIFE, "executions"):
+        raw.execute(f"DELETE FROM {table} WHERE run IN {_AMONG}", (runs,))  # noqa: S608
+    for table in BY_ID:
+        raw.execute(f"DELETE FROM {table} WHERE run IN {_AMONG}", (ids,))  # noqa: S608
+
+
+def _deleted(family: Sequence[Head]) -> Deleted:
+    return Deleted(len(family), sum(head.length for head in family))
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,84 @@
+"""Deleting from the store in memory: the part of `MemoryStorage` that is an `EndedIndex` and an `EventTrim`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loom.core.ids import ExecutionId
+from loom.spi import deleting
+from loom.spi.deleting import LogStand
+from loom.spi.event_store import ExecutionRow, Head
+from loom.spi.event_trim import Deleted, Kept, Link
+from loom.spi.memory_lines import Kept as KeptLines
+from loom.spi.memory_logs import Log, Logs
+
+
+class MemoryTrim:
+    """An `EndedIndex` and an `EventTrim`; what is deleted cannot be found again by anything that the store has."""
+
+    _kept: Logs
+    _standing: KeptLines
+
+    async def ended(
+        self, *, before: int, after: tuple[int, str] = (0, ""), limit: int = 1000
+    ) -> Sequence[ExecutionRow]:
+        """Return the first links of chains that have ended, the longest begun first; see `EndedIndex.ended`."""
+        found = sorted(
+            (log.index.started_at, log.execution_id) for log in self._kept.by_id.values() if self._is_over(log, before)
+        )
+        now = self._kept.clock.now_ms()
+        wanted = [name for at, name in found if at < before and (at, name) > after][:limit]
+        return [self._kept.row(self._kept.by_id[name], now) for name in wanted]
+
+    async def children(self, chains: Sequence[ExecutionId]) -> Sequence[ExecutionRow]:
+        """Return the last link of every chain that one of *chains* has spawned."""
+        wanted, now = set(chains), self._kept.clock.now_ms()
+        spawned = [log for log in self._kept.by_id.values() if log.index.parent in wanted]
+        return [self._kept.row(log, now) for log in spawned if log is self._kept.tip(log.index.chain)]
+
+    async def links(self, chains: Sequence[ExecutionId]) -> Sequence[Link]:
+        """Return every link of *chains*."""
+        wanted = set(chains)
+        links = [log for log in self._kept.by_id.values() if log.index.chain in wanted]
+        return [Link(ExecutionId(log.index.chain), _head(log)) for log in links]
+
+    async def delete(self, families: Sequence[Sequence[Head]]) -> Sequence[Deleted | Kept]:
+        """Delete whole families; see `EventTrim.delete`."""
+        refusals = deleting.kept(families, self._concerned(families), self._placed())
+        return [refusal or self._forget(family) for family, refusal in zip(families, refusals, strict=True)]
+
+    def _is_over(self, log: Log, before: int) -> bool:
+        """Whether *log* begins a chain that has ended before, and that nobody spawned who is there."""
+        tip = self._kept.tip(log.index.chain)
+        begins = log.index.link == 1 and log.index.parent not in self._kept.by_id
+        return begins and tip is not None and tip.index.ended and tip.index.updated_at < before
+
+    def _concerned(self, families: Sequence[Sequence[Head]]) -> list[LogStand]:
+        names = set(deleting.named(families))
+        concerned = {log.execution_id: log for name in names if (log := self._kept.by_id.get(name))}
+        for log in self._kept.by_id.values():
+            if log.index.chain in names or log.index.parent in names:
+                concerned[log.execution_id] = log
+        stands = [_stand(log) for log in concerned.values()]
+        above = (self._kept.by_id.get(ExecutionId(name)) for name in deleting.named_by(stands))
+        return stands + [_stand(log) for log in above if log is not None]
+
+    def _placed(self) -> set[str]:
+        tips = {run: self._kept.tip(run) for run in self._standing.entries}
+        waiting = [run for run, tip in tips.items() if tip is None or not tip.index.ended]
+        return {newer for run in waiting if (newer := self._standing.entries[run].newer) is not None}
+
+    def _forget(self, family: Sequence[Head]) -> Deleted:
+        for head in family:
+            self._kept.forget(self._kept.by_id[head.execution_id])
+            self._standing.entries.pop(head.execution_id, None)
+        return Deleted(len(family), sum(head.length for head in family))
+
+
+def _head(log: Log) -> Head:
+    return Head(log.execution_id, log.incarnation, len(log.events))
+
+
+def _stand(log: Log) -> LogStand:
+    index, called = log.index, log.called_at is not None
+    return LogStand(*_head(log), index.ended, bool(log.driver), called, index.chain, index.parent)

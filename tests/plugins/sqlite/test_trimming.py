@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance
+from loom.plugins.sqlite import SqliteStorage
+from loom.plugins.sqlite.trimming import BY_ID, BY_LIFE
+from loom.spi.clock import VirtualClock
+
+
+@pytest.mark.proves("KER-15")
+class TestSqliteTrim(EventTrimConformance, TrimmedLinesConformance):
+    @pytest.fixture
+    def clock(self) -> VirtualClock:
+        return VirtualClock()
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path, clock: VirtualClock) -> AsyncIterator[TrimmedLines]:
+        store = SqliteStorage(tmp_path / "loom.db", clock=clock)
+        yield store
+        await store.close()
+
+
+STAYS = {"schedule_entries"}
+"""What tells of a run and is kept by something else: the record of a schedule, which lives as long as the schedule."""
+
+
+async def test_all_that_belongs_to_a_run_goes_with_it(tmp_path: Path) -> None:
+    store = SqliteStorage(tmp_path / "loom.db")
+    await store.open()
+    await store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "loom.db")) as raw:
+        tables = [name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        columns = {
+            table: {name for (name,) in raw.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+            for table in tables
+        }
+
+    of_a_run = {table for table, names in columns.items() if names & {"run", "execution", "execution_id"}}
+
+    assert of_a_run == {*BY_LIFE, *BY_ID, *STAYS, "executions"}, "add what is new to the lists in trimming.py"
