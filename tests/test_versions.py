@@ -24,6 +24,9 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},
     "ADMISSION_STORE_SPI_VERSION": {"1.0.0": "a47PrSSfYkrvMOtVQmk_2w"},
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
+    "SNAPSHOT_STORE_SPI_VERSION": {"1.0.0": "Psq3E25eL6zJpwospc3yBg"},
+    "FOLD_VERSION": {"1.0.0": "nH4t0APt1MHEoOUYkFhNqw"},
+    "STATE_CODEC_VERSION": {"1.0.0": "zThoQk2SPWVZRq8XAPwsKA"},
 }
 """Each version there was, with the digest of its shape, the present one last. Released ones are added to, never edited."""
 

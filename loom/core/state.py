@@ -26,6 +26,8 @@ Status: TypeAlias = Literal[
     "cancelled",
     "continued",
 ]
+FOLD_VERSION: Final = "1.0.0"
+"""Of what a fold makes of a log: raised with the shape of a state, and with the meaning of an event."""
 TERMINAL: Final[frozenset[str]] = frozenset({"completed", "failed", "cancelled", "continued"})
 
 

@@ -200,3 +200,14 @@ class NotInDoubt(LoomError):
         self.hint = f"Name one of these: {', '.join(in_doubt)}." if in_doubt else "Nothing of this run is in doubt."
         what = f"{step!r} of {execution_id} is not in doubt"
         super().__init__(what if step is not None else f"{execution_id} has {len(in_doubt) or 'no'} effects in doubt")
+
+
+class SnapshotUnusable(LoomError):
+    """A snapshot is damaged, of other versions, or not of this run; most often its log is folded instead, with a warning."""
+
+    code = "snapshot-unusable"
+    hint = "Use the Loom that made it, or read the events before it back from where they were moved to."
+
+    def __init__(self, *, execution_id: str, sequence: int, why: str) -> None:
+        self.execution_id, self.sequence, self.why = execution_id, sequence, why
+        super().__init__(f"the snapshot of {execution_id} at {sequence} cannot be used: {why}")

@@ -15,7 +15,7 @@
     |  Denied, DecisionNotFound, ExecutionNotPaused, CodeChanged,
     |  CodeNotPresent, ExecutionDriven, MigrationRefused,
     |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
-    |  ApprovalMismatch, NotInDoubt
+    |  ApprovalMismatch, NotInDoubt, SnapshotUnusable
     |- ReplayRefuses, ReplayTookTooLong                            driving/replaying.py
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, CannotContinue, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted; Offered, Reached                driving/: how a drive ends that only asks, or replays

@@ -73,6 +73,14 @@ if TYPE_CHECKING:
         SkipReason,
     )
     from loom.spi.scheduler import SCHEDULER_SPI_VERSION, Job, Scheduler
+    from loom.spi.snapshot_store import (
+        SNAPSHOT_STORE_SPI_VERSION,
+        Snapshot,
+        SnapshotCodec,
+        SnapshotHead,
+        SnapshotStore,
+        snapshot_digest,
+    )
 
 __maturity__ = "beta"
 
@@ -86,6 +94,7 @@ __all__ = [
     "NOBODY",
     "SCHEDULER_SPI_VERSION",
     "SCHEDULE_STORE_SPI_VERSION",
+    "SNAPSHOT_STORE_SPI_VERSION",
     "Action",
     "Admission",
     "AdmissionStore",
@@ -136,6 +145,10 @@ __all__ = [
     "Send",
     "SkipReason",
     "Slots",
+    "Snapshot",
+    "SnapshotCodec",
+    "SnapshotHead",
+    "SnapshotStore",
     "Stage",
     "Storage",
     "StoreCorrupt",
@@ -152,6 +165,7 @@ __all__ = [
     "Wakes",
     "WhyKept",
     "follow",
+    "snapshot_digest",
 ]
 
 _HOMES = {
@@ -217,6 +231,12 @@ _HOMES = {
     "SeededEntropy": "loom.spi.clock",
     "Send": "loom.spi.event_store",
     "SkipReason": "loom.spi.schedule_store",
+    "SNAPSHOT_STORE_SPI_VERSION": "loom.spi.snapshot_store",
+    "Snapshot": "loom.spi.snapshot_store",
+    "SnapshotCodec": "loom.spi.snapshot_store",
+    "SnapshotHead": "loom.spi.snapshot_store",
+    "SnapshotStore": "loom.spi.snapshot_store",
+    "snapshot_digest": "loom.spi.snapshot_store",
     "Storage": "loom.spi.event_store",
     "StoreCorrupt": "loom.spi.errors",
     "StoreError": "loom.spi.errors",

@@ -30,10 +30,13 @@ from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Log, Logs, Transaction, written_to
 from loom.spi.memory_trim import MemoryTrim
 from loom.spi.schedule_memory import MemorySchedules
+from loom.spi.snapshot_memory import MemorySnapshots
 
 
-class MemoryStorage(MemorySchedules, MemoryLines, MemoryTrim):
-    """A `Storage` that forgets everything with the object; it is a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too.
+class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryTrim):
+    """A `Storage` that forgets everything with the object.
+
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too.
 
     Closing it keeps what it holds.
     *clock* is the one by which leases and calls are judged.

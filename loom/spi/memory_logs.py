@@ -29,13 +29,14 @@ from loom.spi.event_store import (
     cancel_key,
 )
 from loom.spi.memory_due import DueTimes
+from loom.spi.snapshot_store import Snapshot
 
 Inserted: TypeAlias = "int | RequestTaken | LaneClosed | None"
 
 
 @dataclass(slots=True)
 class Log:
-    """One life of an execution. *appended* holds the items of the last batch that touched it.
+    """One life of an execution. *appended* holds the items of the last batch that touched it, *snapshots* are by sequence.
 
     *driver* holds it until *leased_until*. *called* is the number of the last request for which its driver was called, *called_at*
     the time of the first such call, None when there was none. *noted* belongs to `DueTimes`. Times are ms since the epoch.
@@ -54,6 +55,7 @@ class Log:
     called: int = 0
     called_at: int | None = None
     noted: tuple[int, str] | None = None
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
 
     def pending(self) -> list[Request]:
         return [request for request in self.requests if request.number not in self.consumed]

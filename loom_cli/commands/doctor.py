@@ -24,6 +24,7 @@ from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION
 from loom.spi.host import HOST_SPI_VERSION
 from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
 from loom.spi.scheduler import SCHEDULER_SPI_VERSION
+from loom.spi.snapshot_store import SNAPSHOT_STORE_SPI_VERSION
 from loom_cli.app_location import app_reference, store_place
 from loom_cli.cli import Cli
 from loom_cli.errors import AppNotFound
@@ -92,6 +93,7 @@ def contracts() -> Report:
         "admission_store_spi": ADMISSION_STORE_SPI_VERSION,
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
         "event_trim_spi": EVENT_TRIM_SPI_VERSION,
+        "snapshot_store_spi": SNAPSHOT_STORE_SPI_VERSION,
         "authorizer_spi": AUTHORIZER_SPI_VERSION,
         "clock_spi": CLOCK_SPI_VERSION,
         "host_spi": HOST_SPI_VERSION,

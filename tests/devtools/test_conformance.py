@@ -40,6 +40,7 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory-schedules": ("schedule-store", MemoryStorage),
     "memory-lines": ("admission-store", MemoryStorage),
     "memory-trim": ("event-trim", MemoryStorage),
+    "memory-snapshots": ("snapshot-store", MemoryStorage),
     "sqlite-schedules": ("schedule-store", sqlite),
     "system-clock": ("clock", SystemClock),
     "virtual-clock": ("clock", VirtualClock),

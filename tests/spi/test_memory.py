@@ -8,6 +8,7 @@ from loom.devtools.conformance.admission_store import AdmissionStoreConformance,
 from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
+from loom.devtools.conformance.snapshot_store import SnappedStorage, SnapshotStoreConformance
 from loom.devtools.conformance.storage import StorageConformance
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import Storage
@@ -53,6 +54,12 @@ class TestMemoryTrim(EventTrimConformance, TrimmedLinesConformance):
     @pytest.fixture
     def store(self, clock: VirtualClock) -> TrimmedLines:
         return MemoryStorage(clock=clock)
+
+
+class TestMemorySnapshots(SnapshotStoreConformance):
+    @pytest.fixture
+    def store(self) -> SnappedStorage:
+        return MemoryStorage()
 
 
 def test_a_store_made_outside_a_loop_serves_one_loop_after_the_other() -> None:

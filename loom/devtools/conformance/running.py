@@ -23,6 +23,7 @@ from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.host import HostConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.scheduler import SchedulerConformance
+from loom.devtools.conformance.snapshot_store import SnapshotStoreConformance
 from loom.devtools.conformance.storage import StorageConformance
 from loom.spi.clock import VirtualClock
 
@@ -44,6 +45,7 @@ class Kit(NamedTuple):
 KITS: Final[Mapping[str, Kit]] = {
     "event-store": Kit(StorageConformance, "store"),
     "schedule-store": Kit(ScheduleStoreConformance, "store"),
+    "snapshot-store": Kit(SnapshotStoreConformance, "store"),
     "admission-store": Kit(AdmissionStoreConformance, "store"),
     "event-trim": Kit(EventTrimConformance, "store"),
     "clock": Kit(ClockConformance, "clock"),

@@ -12,12 +12,23 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from loom import spi, values
-from loom.core import arms, block
+from loom.core import arms, block, state
 from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
+from loom.driving import state_codec
 from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
-from loom.spi import admission_store, authorizer, clock, event_store, event_trim, host, schedule_store, scheduler
+from loom.spi import (
+    admission_store,
+    authorizer,
+    clock,
+    event_store,
+    event_trim,
+    host,
+    schedule_store,
+    scheduler,
+    snapshot_store,
+)
 
 RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
@@ -84,6 +95,26 @@ def event_trim_spi() -> JsonObject:
     interfaces = {each.__name__: interface(each) for each in (spi.EndedIndex, spi.EventTrim)}
     records = {each.__name__: record(each) for each in (spi.Deleted, spi.Kept, spi.Link)}
     return {"interfaces": interfaces, "records": records, "WhyKept": list(typing.get_args(spi.WhyKept))}
+
+
+def snapshot_store_spi() -> JsonObject:
+    """Return the shape of what keeps snapshots."""
+    records = {each.__name__: record(each) for each in (spi.SnapshotHead, spi.Snapshot)}
+    formats = list(typing.get_args(spi.SnapshotCodec))
+    return {"SnapshotStore": interface(spi.SnapshotStore), "records": records, "SnapshotCodec": formats}
+
+
+def folded(events: Mapping[str, EventType] = EVENTS) -> JsonObject:
+    """Return the shape of what a fold makes: the parts of a state, and which handler each type of event has."""
+    parts = (state.ExecutionState, state.RunFacts, state.Attempts, state.Settled)
+    handlers = {name: row.handler.__name__ for name, row in events.items()}
+    return {"parts": {each.__name__: record(each) for each in parts}, "handlers": handlers}
+
+
+def state_codec_shape(events: Mapping[str, EventType] = EVENTS) -> JsonObject:
+    """Return the shape of what a snapshot writes down: the parts of a state, and the payloads of the events that it holds."""
+    payloads = {name: record(row.payload) for name, row in events.items()}
+    return {"parts": folded({})["parts"], "payloads": payloads, "of authors": record(UserEvent)}
 
 
 def admission_store_spi() -> JsonObject:
@@ -178,6 +209,9 @@ VERSIONS: Final = {
     "SCHEDULER_SPI_VERSION": Version(scheduler, scheduler_spi),
     "ADMISSION_STORE_SPI_VERSION": Version(admission_store, admission_store_spi),
     "SCHEDULE_STORE_SPI_VERSION": Version(schedule_store, schedule_store_spi),
+    "SNAPSHOT_STORE_SPI_VERSION": Version(snapshot_store, snapshot_store_spi),
+    "FOLD_VERSION": Version(state, folded),
+    "STATE_CODEC_VERSION": Version(state_codec, state_codec_shape),
 }
 """By the name of the constant."""
 
