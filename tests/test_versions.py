@@ -18,6 +18,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "xfwW49mbqXF621kfnvar_Q"},
     "EVENT_TRIM_SPI_VERSION": {"1.0.0": "hp8VzOaz1KKLVLvHo6g7OQ"},
+    "ARCHIVE_STORE_SPI_VERSION": {"1.0.0": "3zjIwAK0CGBffelMWxPjNw"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "hZr0zUQJpVr97xFBrnrayw"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},

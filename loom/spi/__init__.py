@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Stage,
         Terms,
     )
+    from loom.spi.archive_store import ARCHIVE_STORE_SPI_VERSION, ArchivedLife, ArchiveStore
     from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, Action, ExecutionAuthorizer
     from loom.spi.clock import (
         CLOCK_SPI_VERSION,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         SystemEntropy,
         VirtualClock,
     )
-    from loom.spi.errors import StoreCorrupt, StoreError, StoreNewer, StoreNotFound, StoreUnavailable
+    from loom.spi.errors import ArchiveConflict, StoreCorrupt, StoreError, StoreNewer, StoreNotFound, StoreUnavailable
     from loom.spi.event_store import (
         EVENT_STORE_SPI_VERSION,
         NOBODY,
@@ -86,6 +87,7 @@ __maturity__ = "beta"
 
 __all__ = [
     "ADMISSION_STORE_SPI_VERSION",
+    "ARCHIVE_STORE_SPI_VERSION",
     "AUTHORIZER_SPI_VERSION",
     "CLOCK_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
@@ -101,6 +103,9 @@ __all__ = [
     "Append",
     "AppendResult",
     "Appended",
+    "ArchiveConflict",
+    "ArchiveStore",
+    "ArchivedLife",
     "Claim",
     "Clock",
     "Conflict",
@@ -177,6 +182,10 @@ _HOMES = {
     "Slots": "loom.spi.admission_store",
     "Stage": "loom.spi.admission_store",
     "Terms": "loom.spi.admission_store",
+    "ARCHIVE_STORE_SPI_VERSION": "loom.spi.archive_store",
+    "ArchiveConflict": "loom.spi.errors",
+    "ArchiveStore": "loom.spi.archive_store",
+    "ArchivedLife": "loom.spi.archive_store",
     "AUTHORIZER_SPI_VERSION": "loom.spi.authorizer",
     "CLOCK_SPI_VERSION": "loom.spi.clock",
     "EVENT_STORE_SPI_VERSION": "loom.spi.event_store",

@@ -37,3 +37,18 @@ class StoreNotFound(StoreError):
     """There is no store there, and a reader does not make one."""
 
     code = "store-not-found"
+
+
+class ArchiveConflict(StoreError):
+    """An archive already keeps something else under the same id, life and number; it was left as it is."""
+
+    code = "archive-conflict"
+    hint = (
+        "The archive holds a run of another store that has the same id and life. Give each store an archive of its own."
+    )
+
+    def __init__(self, *, store: str, execution_id: str, incarnation: int, what: str) -> None:
+        self.execution_id, self.incarnation, self.what = execution_id, incarnation, what
+        super().__init__(
+            f"{what} of {execution_id} (life {incarnation}) is archived already, and is another", store=store
+        )

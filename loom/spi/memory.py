@@ -6,11 +6,12 @@ No method awaits anything, so each is atomic to the tasks of its loop; and nothi
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import islice, takewhile
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi import memory_leases
+from loom.spi.archive_memory import MemoryArchive
 from loom.spi.clock import Clock, SystemClock
 from loom.spi.event_store import (
     Append,
@@ -29,15 +30,16 @@ from loom.spi.feed import Wakes, follow
 from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Log, Logs, Transaction, written_to
 from loom.spi.memory_trim import MemoryTrim
+from loom.spi.paging import first_page
 from loom.spi.schedule_memory import MemorySchedules
 from loom.spi.snapshot_memory import MemorySnapshots
 
 
-class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryTrim):
+class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryTrim, MemoryArchive):
     """A `Storage` that forgets everything with the object.
 
-    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too.
-
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an
+    `ArchiveStore`.
     Closing it keeps what it holds.
     *clock* is the one by which leases and calls are judged.
     """
@@ -45,6 +47,7 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryTrim):
     def __init__(self, *, clock: Clock | None = None) -> None:
         MemorySchedules.__init__(self)
         MemoryLines.__init__(self)
+        MemoryArchive.__init__(self)
         self._kept = Logs(clock or SystemClock())
         self._logs = self._kept.by_id
         self._wakes = Wakes()
@@ -71,7 +74,7 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryTrim):
     ) -> Sequence[EventRecord]:
         """Return a page of events; see `EventStore.read`."""
         log = self._logs.get(execution_id)
-        return list(_page(log.events[start:stop], limit_bytes)) if log else []
+        return first_page(log.events[start:stop], lambda event: len(event.payload), limit_bytes) if log else []
 
     async def head(self, execution_id: ExecutionId) -> Head | None:
         """Return where the log stands, None when there is no such execution."""
@@ -163,15 +166,6 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryTrim):
             return await self.read(execution_id, start=sequence)
 
         return follow(read, self._wakes, execution_id, start=start)
-
-
-def _page(events: Sequence[EventRecord], limit_bytes: int) -> Iterator[EventRecord]:
-    size = 0
-    for event in events:
-        yield event
-        size += len(event.payload)
-        if size > limit_bytes:
-            return
 
 
 def _age(row: ExecutionRow) -> tuple[int, str]:

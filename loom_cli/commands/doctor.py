@@ -16,6 +16,7 @@ from loom.plugins.sqlite import wal_safety
 from loom.plugins.sqlite.location import store_name
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
 from loom.spi.admission_store import ADMISSION_STORE_SPI_VERSION
+from loom.spi.archive_store import ARCHIVE_STORE_SPI_VERSION
 from loom.spi.authorizer import AUTHORIZER_SPI_VERSION
 from loom.spi.clock import CLOCK_SPI_VERSION
 from loom.spi.errors import StoreNotFound
@@ -94,6 +95,7 @@ def contracts() -> Report:
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
         "event_trim_spi": EVENT_TRIM_SPI_VERSION,
         "snapshot_store_spi": SNAPSHOT_STORE_SPI_VERSION,
+        "archive_store_spi": ARCHIVE_STORE_SPI_VERSION,
         "authorizer_spi": AUTHORIZER_SPI_VERSION,
         "clock_spi": CLOCK_SPI_VERSION,
         "host_spi": HOST_SPI_VERSION,

@@ -5,11 +5,13 @@ import asyncio
 import pytest
 
 from loom.devtools.conformance.admission_store import AdmissionStoreConformance, LinedStorage
+from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.snapshot_store import SnappedStorage, SnapshotStoreConformance
 from loom.devtools.conformance.storage import StorageConformance
+from loom.spi.archive_store import ArchiveStore
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import Storage
 from loom.spi.memory import MemoryStorage
@@ -59,6 +61,13 @@ class TestMemoryTrim(EventTrimConformance, TrimmedLinesConformance):
 class TestMemorySnapshots(SnapshotStoreConformance):
     @pytest.fixture
     def store(self) -> SnappedStorage:
+        return MemoryStorage()
+
+
+@pytest.mark.proves("STO-13")
+class TestMemoryArchive(ArchiveStoreConformance):
+    @pytest.fixture
+    def store(self) -> ArchiveStore:
         return MemoryStorage()
 
 

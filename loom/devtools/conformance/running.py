@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from loom.core.errors import InvalidDeclaration
 from loom.devtools.conformance.admission_store import AdmissionStoreConformance
+from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.authorizer import AuthorizerConformance
 from loom.devtools.conformance.clock import ClockConformance, EntropyConformance
 from loom.devtools.conformance.event_trim import EventTrimConformance
@@ -48,6 +49,7 @@ KITS: Final[Mapping[str, Kit]] = {
     "snapshot-store": Kit(SnapshotStoreConformance, "store"),
     "admission-store": Kit(AdmissionStoreConformance, "store"),
     "event-trim": Kit(EventTrimConformance, "store"),
+    "archive-store": Kit(ArchiveStoreConformance, "store"),
     "clock": Kit(ClockConformance, "clock"),
     "entropy": Kit(EntropyConformance, "entropy"),
     "host": Kit(HostConformance, "host"),

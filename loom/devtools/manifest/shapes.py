@@ -20,6 +20,7 @@ from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
 from loom.spi import (
     admission_store,
+    archive_store,
     authorizer,
     clock,
     event_store,
@@ -124,6 +125,11 @@ def admission_store_spi() -> JsonObject:
     return {"AdmissionStore": interface(spi.AdmissionStore), "records": records, "Stage": stages}
 
 
+def archive_store_spi() -> JsonObject:
+    """Return the shape of what keeps what compaction removes."""
+    return {"ArchiveStore": interface(spi.ArchiveStore), "records": {"ArchivedLife": record(spi.ArchivedLife)}}
+
+
 def authorizer_spi() -> JsonObject:
     """Return the shape of who decides what is allowed."""
     actions = list(typing.get_args(spi.Action))
@@ -203,6 +209,7 @@ VERSIONS: Final = {
     "KERNEL_ABI": Version(context, kernel_abi),
     "EVENT_STORE_SPI_VERSION": Version(event_store, event_store_spi),
     "EVENT_TRIM_SPI_VERSION": Version(event_trim, event_trim_spi),
+    "ARCHIVE_STORE_SPI_VERSION": Version(archive_store, archive_store_spi),
     "AUTHORIZER_SPI_VERSION": Version(authorizer, authorizer_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres import reading
+from loom.plugins.postgres.archive import PostgresArchive
 from loom.plugins.postgres.dsn import address
 from loom.plugins.postgres.hearing import CHANNEL
 from loom.plugins.postgres.leasing import PostgresLeases
@@ -43,9 +44,10 @@ from loom.spi.sessions import Sessions, refuse_write
 T = TypeVar("T")
 
 
-class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines, PostgresTrim):
-    """A `Storage` in the schema `loom` of a Postgres database; a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too.
+class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines, PostgresTrim, PostgresArchive):
+    """A `Storage` in the schema `loom` of a Postgres database.
 
+    It is a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too, and may be opened as an `ArchiveStore`.
     The schema is made by the first write; with *readonly* nothing is made or changed. A batch is written in one round
     trip, on one of up to *connections* connections; an answer is waited for up to *timeout_s* seconds. A feed looks for what
     others appended every *poll_s* seconds; with *notify*, and without a pooler, Postgres tells it sooner. `pooler=transaction`

@@ -17,6 +17,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite import reading
+from loom.plugins.sqlite.archive import SqliteArchive
 from loom.plugins.sqlite.connection import SqliteSettings
 from loom.plugins.sqlite.deciding import Insert, Inserted, with_following
 from loom.plugins.sqlite.leasing import SqliteLeases
@@ -45,10 +46,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines, SqliteTrim):
+class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines, SqliteTrim, SqliteArchive):
     """A `Storage` in one SQLite file, in WAL mode and synced at every commit.
 
-    It is a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too. The file and its directory are made by the first write, with the permissions that the umask gives; with
+    It is a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too, and may be opened as an `ArchiveStore`.
+    The file and its directory are made by the first write, with the permissions that the umask gives; with
     *readonly* nothing is made or changed, and a missing file is `StoreNotFound`. Another process's lock is
     waited for up to *busy_timeout_s* seconds. *checkpoint_bytes* is how large the write-ahead log may grow where
     Loom itself makes the checkpoints (see `wal_safety`). A feed looks for what other processes appended every

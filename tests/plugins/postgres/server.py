@@ -22,10 +22,15 @@ from loom.plugins.postgres import PostgresStorage
 
 SUPERUSER: Final = "postgres"
 _EMPTY: Final = """
-    WITH e AS (DELETE FROM loom.events), r AS (DELETE FROM loom.requests), s AS (DELETE FROM loom.schedules),
-         t AS (DELETE FROM loom.schedule_entries), l AS (DELETE FROM loom.lines), u AS (DELETE FROM loom.turns),
-         x AS (DELETE FROM loom.executions)
-    SELECT setval('loom.executions_run_seq', 1, false)
+    DO $$
+    DECLARE
+        name text;
+    BEGIN
+        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'loom' AND tablename <> 'migrations' LOOP
+            EXECUTE format('DELETE FROM loom.%I', name);
+        END LOOP;
+        PERFORM setval('loom.executions_run_seq', 1, false);
+    END $$
 """
 _NOBODY: Final = "nobody"
 _MEMORY: Final = Path("/dev/shm")
