@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from loom.core.ids import ExecutionId, Incarnation
-from loom.spi.archive_store import ArchivedLife
-from loom.spi.errors import ArchiveConflict
+from loom.spi.archive_store import ArchivedLife, refuse_others
 from loom.spi.event_store import EventRecord, Request
 from loom.spi.paging import first_page
 
@@ -84,22 +83,6 @@ class MemoryArchive:
         new: dict[int, R] = {each[0]: each for each in given}
         refuse_others(kept, new, self.url, whose)
         kept.update(new)
-
-
-def refuse_others(
-    kept: Mapping[int, Any], new: Mapping[int, Any], url: str, whose: tuple[ExecutionId, Incarnation, str]
-) -> None:
-    """Refuse what is not what is *kept* under the same number; *whose* it is: id, life, and what it is.
-
-    Raises:
-        ArchiveConflict: something is.
-    """
-    for number in sorted(new):
-        if number in kept and kept[number] != new[number]:
-            execution_id, incarnation, what = whose
-            raise ArchiveConflict(
-                store=url, execution_id=execution_id, incarnation=incarnation, what=f"{what} {number}"
-            )
 
 
 def _told(execution_id: ExecutionId, incarnation: Incarnation, life: _Life) -> ArchivedLife:

@@ -9,10 +9,11 @@ and so is never mixed with what went before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from loom.core.ids import ExecutionId, Incarnation
+from loom.spi.errors import ArchiveConflict
 from loom.spi.event_store import EventRecord, Request
 
 ARCHIVE_STORE_SPI_VERSION: Final = "1.0.0"
@@ -87,3 +88,19 @@ class ArchiveStore(Protocol):
         *after* is the id and incarnation of the last one seen.
         """
         ...
+
+
+def refuse_others(
+    kept: Mapping[int, Any], new: Mapping[int, Any], url: str, whose: tuple[ExecutionId, Incarnation, str]
+) -> None:
+    """Refuse what is not what is *kept* under the same number; *whose* it is: id, life, and what it is.
+
+    Raises:
+        ArchiveConflict: something is.
+    """
+    for number in sorted(new):
+        if number in kept and kept[number] != new[number]:
+            execution_id, incarnation, what = whose
+            raise ArchiveConflict(
+                store=url, execution_id=execution_id, incarnation=incarnation, what=f"{what} {number}"
+            )

@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres.session import Raw
 from loom.plugins.postgres.writing import key_bytes, key_text
-from loom.spi.archive_memory import refuse_others
-from loom.spi.archive_store import ArchivedLife
+from loom.spi.archive_store import ArchivedLife, refuse_others
 from loom.spi.event_store import EventRecord, Request
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from loom.core.ids import ExecutionId, Incarnation
-from loom.spi.archive_memory import refuse_others
-from loom.spi.archive_store import ArchivedLife
+from loom.spi.archive_store import ArchivedLife, refuse_others
 from loom.spi.event_store import EventRecord, Request
 from loom.spi.paging import first_page
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END
