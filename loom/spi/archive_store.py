@@ -41,11 +41,17 @@ class ArchiveStore(Protocol):
     """
 
     @property
-    def url(self) -> str: ...
+    def url(self) -> str:
+        """The name of the archive in messages, with no password in it."""
+        ...
 
-    async def open(self) -> None: ...
+    async def open(self) -> None:
+        """Open it now rather than at first use; to do so again does nothing."""
+        ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Release every connection, thread and handle; it may be opened again."""
+        ...
 
     async def archive(self, execution_id: ExecutionId, incarnation: Incarnation, events: Sequence[EventRecord]) -> None:
         """Keep *events* of that life, each under its sequence, in any order: all of them or none.
