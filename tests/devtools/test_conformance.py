@@ -41,6 +41,7 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory-lines": ("admission-store", MemoryStorage),
     "memory-trim": ("event-trim", MemoryStorage),
     "memory-snapshots": ("snapshot-store", MemoryStorage),
+    "memory-archive": ("archive-store", MemoryStorage),
     "sqlite-schedules": ("schedule-store", sqlite),
     "system-clock": ("clock", SystemClock),
     "virtual-clock": ("clock", VirtualClock),

@@ -26,8 +26,8 @@ class TestSqliteTrim(EventTrimConformance, TrimmedLinesConformance):
         await store.close()
 
 
-STAYS = {"schedule_entries"}
-"""What tells of a run and is kept by something else: the record of a schedule, which lives as long as the schedule."""
+STAYS = {"schedule_entries", "archived_lives"}
+"""What tells of a run and is kept by something else: the record of a schedule, which lives as long as the schedule; an archive."""
 
 
 async def test_all_that_belongs_to_a_run_goes_with_it(tmp_path: Path) -> None:
