@@ -83,6 +83,8 @@ def stands(raw: sqlite3.Connection, writes: Sequence[Write]) -> Stands:
             question.add(item)
         for send in _sends(write):
             question.name(send.chain).grows_by(send.key)
+    if not question.names:
+        return Stands({}, {}, {}, 0)
     [last, found, tips] = raw.execute(_STANDS, (question.json().decode(),)).fetchone()
     logs: dict[ExecutionId, Stand] = {}
     lanes: dict[Incarnation, LaneStand] = {}

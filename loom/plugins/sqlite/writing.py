@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import copy
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import orjson
 
 from loom.core.errors import LoomError
-from loom.core.ids import Incarnation
+from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite.connection import WritableDatabase
 from loom.plugins.sqlite.deciding import Decisions, EventRow, Insert, RequestRow, Stand, Write, WriteResult, place_of
 from loom.plugins.sqlite.failures import is_busy
+from loom.plugins.sqlite.going_on import DoesNotFit, Going, consume, go_on, going_on
 from loom.plugins.sqlite.standing import stands
 from loom.spi.event_store import Append, Appended, IndexRow
 
@@ -117,10 +119,6 @@ _REQUESTS: Final = """
            ifnull(substr(?2, json_extract(value, '$[5]'), json_extract(value, '$[6]')), x'')
     FROM json_each(?1)
 """
-_CONSUME: Final = """
-    UPDATE requests SET consumed = 1
-    WHERE (run, number) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))
-"""
 _CHUNK_BYTES: Final = 8 << 20
 """How many bytes of payloads are bound as one blob; SQLite's own limit is far beyond."""
 
@@ -132,7 +130,9 @@ def write(database: WritableDatabase, writes: Sequence[Write]) -> Sequence[Write
     another; unless a lock is the reason, which would be waited for again and again.
     """
     try:
-        return database.run(_write, writes, database.now_ms)
+        with suppress(DoesNotFit):
+            return database.run(_write, writes, database.now_ms, going_on(writes))
+        return database.run(_write, writes, database.now_ms, {})
     except Exception as error:  # noqa: BLE001  # whoever asked is told
         if len(writes) == 1:
             return [error]
@@ -148,19 +148,34 @@ def _like(error: LoomError) -> LoomError:
     return another
 
 
-def _write(raw: sqlite3.Connection, writes: Sequence[Write], now_ms: Callable[[], int]) -> list[WriteResult]:
-    """Read where the logs stand, decide, and write what was decided: the inside of a transaction."""
-    alone = _alone(writes)
+def _write(
+    raw: sqlite3.Connection, writes: Sequence[Write], now_ms: Callable[[], int], going: Going
+) -> list[WriteResult]:
+    """Write *going* on trust; read where the other logs stand, decide, and write that: the inside of a transaction."""
+    alone = _alone(writes) if going else None
     if alone is not None and _advance(raw, alone):
         return [[Appended(alone.incarnation or Incarnation(0), alone.expected + len(alone.events))]]
-    decisions = Decisions(stands(raw, writes), now_ms())
-    results = [decisions.decide(each) for each in writes]
+    now = now_ms()
+    gone_on, events = go_on(raw, going, now)
+    rest = [
+        each if isinstance(each, Insert) else [item for item in each if item.execution_id not in going]
+        for each in writes
+    ]
+    decisions = Decisions(stands(raw, rest), now)
+    decided = [decisions.decide(each) for each in rest]
     _write_heads(raw, decisions)
-    _insert_events(raw, decisions.events)
+    _insert_events(raw, [*events, *decisions.events])
     _insert_requests(raw, decisions.requests)
-    if decisions.consumed:
-        raw.execute(_CONSUME, (_json(decisions.consumed),))
-    return results
+    consume(raw, decisions.consumed)
+    return [_results(each, gone_on, result) for each, result in zip(writes, decided, strict=True)]
+
+
+def _results(write: Write, gone_on: Mapping[ExecutionId, Appended], decided: WriteResult) -> WriteResult:
+    """Return the result of *write*: that of each item which went on, in its place among those *decided*."""
+    if isinstance(write, Insert) or not isinstance(decided, list):
+        return decided
+    others = iter(decided)
+    return [gone_on.get(item.execution_id) or next(others) for item in write]
 
 
 def _alone(writes: Sequence[Write]) -> Append | None:

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from loom.devtools.conformance.logs import CLAIM, NOBODY, REFUND, after, appende
 from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite.thread import SqliteThread
 from loom.spi.errors import StoreCorrupt, StoreUnavailable
+from loom.spi.event_store import NOBODY as GIVEN_UP
 from loom.spi.event_store import Appended, Conflict, LaneNotEmpty, RequestTaken
 
 HELD_S = 0.3
@@ -48,6 +50,29 @@ async def test_an_append_waits_for_nobody_and_takes_along_who_waits(store: Sqlit
 
     assert list[object](results[:2]) == [1, [claim._replace(length=2)]]
     assert statements.count("COMMIT") == 2
+
+
+async def test_logs_that_only_go_on_are_written_without_being_asked_for(store: SqliteStorage) -> None:
+    refund, claim = await appended(store, first(REFUND)), await appended(store, first(CLAIM))
+    parked = replace(after(claim, CLAIM, b"parked", lane_above=0), lease=GIVEN_UP)
+    statements = await _trace(store)
+
+    results = await store.append([after(refund, REFUND, b"on"), parked])
+
+    assert results == [refund._replace(length=2), claim._replace(length=2)]
+    assert not any("sqlite_sequence" in each for each in statements)
+
+
+async def test_where_one_of_them_does_not_fit_nothing_is_left_of_the_try(store: SqliteStorage) -> None:
+    refund, claim = await appended(store, first(REFUND)), await appended(store, first(CLAIM))
+    await insert(store, refund)
+    parked = replace(after(refund, REFUND, b"parked", lane_above=0), lease=GIVEN_UP)
+
+    results = await store.append([after(claim, CLAIM, b"on"), parked, first(NOBODY)])
+
+    assert results[:2] == [claim._replace(length=2), LaneNotEmpty(1)]
+    assert (await payloads(store, CLAIM))[1:] == [b"on"]
+    assert len(await payloads(store, REFUND)) == 1
 
 
 async def test_within_a_transaction_each_write_sees_the_ones_before(store: SqliteStorage) -> None:
