@@ -8,6 +8,7 @@ from typing import Any, Final
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi.event_store import Claim, ExecutionRow, IndexRow
 from loom.spi.schedule_store import ScheduleEntry
+from loom.spi.snapshot_store import SnapshotHead
 
 SEQUENCE_END: Final = (1 << 63) - 1
 """Greater than every sequence, number and time."""
@@ -59,3 +60,14 @@ def schedule_entry(found: Sequence[Any]) -> ScheduleEntry:
 def entry_columns(entry: ScheduleEntry) -> tuple[object, ...]:
     """Return the columns of *entry*, in the order of `schedule_entry`."""
     return entry.tick_at, entry.until_at, entry.count, entry.at, entry.execution_id, entry.reason
+
+
+def snapshot_head(execution_id: ExecutionId, incarnation: Incarnation, found: Sequence[Any]) -> SnapshotHead:
+    """Return the head of a snapshot.
+
+    Its columns are: sequence, fold_version, state_codec_version, codec, is_checkpoint, at, the size of the body, digest.
+    """
+    sequence, fold, state_codec, codec, is_checkpoint, at, size, digest = found
+    return SnapshotHead(
+        execution_id, incarnation, sequence, fold, state_codec, codec, bool(is_checkpoint), at, size, digest
+    )

@@ -42,6 +42,7 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory-trim": ("event-trim", MemoryStorage),
     "memory-snapshots": ("snapshot-store", MemoryStorage),
     "memory-archive": ("archive-store", MemoryStorage),
+    "sqlite-snapshots": ("snapshot-store", sqlite),
     "sqlite-schedules": ("schedule-store", sqlite),
     "system-clock": ("clock", SystemClock),
     "virtual-clock": ("clock", VirtualClock),

@@ -9,7 +9,11 @@ from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
-from loom.devtools.conformance.snapshot_store import SnappedStorage, SnapshotStoreConformance
+from loom.devtools.conformance.snapshot_store import (
+    SnapshotStoreConformance,
+    TrimmedSnapshots,
+    TrimmedSnapshotsConformance,
+)
 from loom.devtools.conformance.storage import StorageConformance
 from loom.spi.archive_store import ArchiveStore
 from loom.spi.clock import VirtualClock
@@ -58,9 +62,9 @@ class TestMemoryTrim(EventTrimConformance, TrimmedLinesConformance):
         return MemoryStorage(clock=clock)
 
 
-class TestMemorySnapshots(SnapshotStoreConformance):
+class TestMemorySnapshots(SnapshotStoreConformance, TrimmedSnapshotsConformance):
     @pytest.fixture
-    def store(self) -> SnappedStorage:
+    def store(self) -> TrimmedSnapshots:
         return MemoryStorage()
 
 

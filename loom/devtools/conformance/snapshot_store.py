@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from loom.core.ids import ExecutionId, Incarnation
+from loom.devtools.conformance.event_trim import TrimmedStorage, ended
 from loom.devtools.conformance.logs import CLAIM, REFUND, after, appended, first
 from loom.spi.event_store import Appended, Storage
+from loom.spi.event_trim import Deleted
 from loom.spi.snapshot_store import Snapshot, SnapshotHead, SnapshotStore, snapshot_digest
 
 BYTES = bytes(range(256)) * 3
@@ -172,3 +174,33 @@ class SnapshotStoreConformance:
 
         assert await store.latest_snapshot(REFUND, log.incarnation) == large
         assert [head.size for head in await store.snapshots(REFUND, log.incarnation)] == [len(BYTES) * 3_000]
+
+
+class TrimmedSnapshots(TrimmedStorage, SnapshotStore, Protocol):
+    """A store of logs that can be deleted, with snapshots of them."""
+
+
+class TrimmedSnapshotsConformance:
+    """What becomes of snapshots when runs are deleted, for a store that has both."""
+
+    async def test_the_snapshots_of_a_deleted_run_go_with_it(self, store: TrimmedSnapshots) -> None:
+        head, other = await ended(store), await log_of(store, 3, CLAIM)
+        log = Appended(head.incarnation, head.length)
+        await put(store, snapshot(log, 0, is_checkpoint=True), snapshot(log, 1), snapshot(other, 1, run=CLAIM))
+
+        assert await store.delete([[head]]) == [Deleted(1, 2)]
+
+        assert await store.latest_snapshot(REFUND, head.incarnation) is None
+        assert not await store.put_snapshot(snapshot(log, 1))
+        assert [each.execution_id for each in await store.executions_with_snapshots()] == [CLAIM]
+
+    async def test_an_id_that_is_used_again_has_no_snapshots(self, store: TrimmedSnapshots) -> None:
+        head = await ended(store)
+        await put(store, snapshot(Appended(head.incarnation, head.length), 1))
+        await store.delete([[head]])
+
+        log = await log_of(store, 2)
+
+        assert await kept(store, log) == []
+        assert list(await store.executions_with_snapshots()) == []
+        assert not await store.put_snapshot(snapshot(Appended(head.incarnation, head.length), 1))

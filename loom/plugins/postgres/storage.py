@@ -22,6 +22,7 @@ from loom.plugins.postgres.lines import PostgresLines
 from loom.plugins.postgres.schedules import PostgresSchedules
 from loom.plugins.postgres.session import PostgresSession, Raw
 from loom.plugins.postgres.settings import PostgresSettings
+from loom.plugins.postgres.snapshots import PostgresSnapshots
 from loom.plugins.postgres.trimming import PostgresTrim
 from loom.plugins.postgres.writing import APPEND, INSERT, append_arguments, inserted, key_bytes, results_of
 from loom.spi.clock import Clock
@@ -44,10 +45,13 @@ from loom.spi.sessions import Sessions, refuse_write
 T = TypeVar("T")
 
 
-class PostgresStorage(PostgresLeases, PostgresSchedules, PostgresLines, PostgresTrim, PostgresArchive):
+class PostgresStorage(
+    PostgresLeases, PostgresSchedules, PostgresLines, PostgresSnapshots, PostgresTrim, PostgresArchive
+):
     """A `Storage` in the schema `loom` of a Postgres database.
 
-    It is a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too, and may be opened as an `ArchiveStore`.
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an
+    `ArchiveStore`.
     The schema is made by the first write; with *readonly* nothing is made or changed. A batch is written in one round
     trip, on one of up to *connections* connections; an answer is waited for up to *timeout_s* seconds. A feed looks for what
     others appended every *poll_s* seconds; with *notify*, and without a pooler, Postgres tells it sooner. `pooler=transaction`

@@ -25,6 +25,7 @@ from loom.plugins.sqlite.lines import SqliteLines
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
 from loom.plugins.sqlite.schedules import SqliteSchedules
 from loom.plugins.sqlite.session import SqliteSession
+from loom.plugins.sqlite.snapshots import SqliteSnapshots
 from loom.plugins.sqlite.trimming import SqliteTrim
 from loom.spi.clock import Clock, SystemClock
 from loom.spi.event_store import (
@@ -46,10 +47,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines, SqliteTrim, SqliteArchive):
+class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines, SqliteSnapshots, SqliteTrim, SqliteArchive):
     """A `Storage` in one SQLite file, in WAL mode and synced at every commit.
 
-    It is a `ScheduleStore`, an `AdmissionStore` and an `EventTrim`, too, and may be opened as an `ArchiveStore`.
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an
+    `ArchiveStore`.
     The file and its directory are made by the first write, with the permissions that the umask gives; with
     *readonly* nothing is made or changed, and a missing file is `StoreNotFound`. Another process's lock is
     waited for up to *busy_timeout_s* seconds. *checkpoint_bytes* is how large the write-ahead log may grow where

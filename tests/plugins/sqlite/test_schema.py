@@ -105,6 +105,7 @@ async def test_a_store_of_an_earlier_version_has_all_that_the_present_one_has(
     assert await store.schedule_cursor("daily") is None
     assert list(await store.claim("mine", lease_ms=1, limit=9)) == []
     assert list(await store.sweep_lines()) == []
+    assert list(await store.executions_with_snapshots()) == []
     assert _rows(path, "PRAGMA user_version") == [(PRESENT,)]
     await store.close()
 
