@@ -16,7 +16,11 @@ from loom.spi.event_store import ExecutionRow, Storage
 
 
 class Loaded(NamedTuple):
-    """A run as it was when it was read: the fold of its log, and the row, which says who holds it."""
+    """A run as it was when its row was read, which says who holds it: the fold of as much of its log as the row knows of.
+
+    Events that were written meanwhile are left out. Who drives on by what was read before them is refused by the first append;
+    with them it would pass, though the row does not know yet who wrote them.
+    """
 
     state: ExecutionState
     row: ExecutionRow

@@ -16,10 +16,10 @@ from loom.spi.event_store import EventStore
 
 
 async def read_log(storage: EventStore, run_id: ExecutionId, *, length: int | None = None) -> list[EventEnvelope[Any]]:
-    """Return the events of one log. Where its *length* is known, nothing is read just to see the end."""
+    """Return the events of one log. Where its *length* is known, nothing is read past it, and nothing just to see the end."""
     events: list[EventEnvelope[Any]] = []
     start = 0
-    while (length is None or start < length) and (page := await storage.read(run_id, start=start)):
+    while (length is None or start < length) and (page := await storage.read(run_id, start=start, stop=length)):
         with collected_later():
             events += decode_events(run_id, page)
         start = page[-1].sequence + 1

@@ -85,6 +85,7 @@ def begun(folder: Path, run: str, step: str) -> list[Entry]:
 async def test_a_worker_that_is_stopped_past_its_lease_and_continued_does_nothing_more(
     rounds: int, folder: Path, seed: int
 ) -> None:
+    """Field fault 36: the worker that was thought dead comes back and writes."""
     rng = random.Random(seed)
     with workers(folder, 2):
         async with app(folder) as crew_:

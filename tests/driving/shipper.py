@@ -1,7 +1,7 @@
 """A process that starts runs of one customer and drives them to their end, two at a time by declaration.
 
-`python -m tests.driving.shipper STORE NAME COUNT`: what the steps did goes, a line each, to STORE.effects. A file STORE.held keeps
-each step from ending, for as long as it is there.
+`python -m tests.driving.shipper STORE NAME COUNT [LEASE_S]`: what the steps did goes, a line each, to STORE.effects. A file
+STORE.held keeps each step from ending, for as long as it is there.
 """
 
 from __future__ import annotations
@@ -49,18 +49,19 @@ async def ship(ctx: loom.Context, order: dict[str, str]) -> None:
 async def driven(over: WorkflowRuntime, name: str) -> None:
     """Start a run, and take it up again and again until it has ended, whoever drives it."""
     order = {"id": name, "customer": "c-1"}
-    await over.start(ship, order, id=name)
+    with suppress(SequenceConflict):  # it stood still for so long that somebody else has taken the run over
+        await over.start(ship, order, id=name)
     while (await over.load_state(name)).status != "completed":
         await asyncio.sleep(0.02)
         with suppress(ExecutionTerminated, SequenceConflict):  # somebody else took it up, or has ended it
             await over.resume(name)
 
 
-async def main(name: str, count: int) -> None:
-    app = loom.define_config(flows=[ship], storage=SqliteStorage(STORE))
+async def main(name: str, count: int, lease_s: float = 15.0) -> None:
+    app = loom.define_config(flows=[ship], storage=SqliteStorage(STORE), lease_s=lease_s)
     async with app:
         await asyncio.gather(*(driven(app.runtime, f"{name}-{number}") for number in range(count)))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[2], int(sys.argv[3])))
+    asyncio.run(main(sys.argv[2], int(sys.argv[3]), *map(float, sys.argv[4:])))

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import select
+import signal
 import subprocess
 import sys
+import threading
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -18,14 +23,20 @@ from tests.plugins.sqlite.processes import ROOT, finish
 MODULE = shipper.__name__
 
 
-def shipping(store: Path, name: str, count: int) -> subprocess.Popen[str]:
+def shipping(store: Path, name: str, count: int, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", MODULE, str(store), name, str(count)],
+        [sys.executable, "-W", "error", "-m", MODULE, str(store), name, str(count), *more],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def effects(store: Path, sign: str) -> list[str]:
+    """Return the runs whose step has begun (+), or ended (-), in order; once for each time."""
+    lines = Path(f"{store}.effects").read_text(encoding="utf-8").splitlines()
+    return [line[2:] for line in lines if line[0] == sign]
 
 
 def most_at_once(store: Path) -> int:
@@ -48,11 +59,38 @@ def test_two_processes_run_two_of_a_customer_at_once_and_all_in_the_end(tmp_path
     finish(other)
 
     assert most_at_once(store) == 2
-    lines = Path(f"{store}.effects").read_text(encoding="utf-8").splitlines()
-    done = {
-        line for line in lines if line[0] == "-"
-    }  # a process that ends may leave a step of another's run to be done again
-    assert done == {f"- {name}-{number}" for name in ("one", "other") for number in range(5)}
+    assert sorted(effects(store, "-")) == [f"{name}-{number}" for name in ("one", "other") for number in range(5)]
+
+
+@pytest.mark.parametrize("rounds", [pytest.param(8, id="sample"), pytest.param(60, id="all", marks=pytest.mark.slow)])
+@pytest.mark.timeout(300)
+def test_what_is_done_again_was_taken_over_in_between(tmp_path: Path, rounds: int, seed: int) -> None:
+    """Two processes that stand still for longer than their lease, again and again: each step is done once for each who has its run."""
+    rng, store, pause = random.Random(seed), tmp_path / "loom.db", threading.Event()
+    both = [shipping(store, name, rounds, "0.3") for name in ("one", "other")]
+    while both[0].poll() is None and both[1].poll() is None:
+        pause.wait(rng.uniform(0, 0.1))
+        stopped = rng.choice(both)
+        stopped.send_signal(signal.SIGSTOP)
+        pause.wait(rng.uniform(0, 0.6))
+        stopped.send_signal(signal.SIGCONT)
+
+    for process in both:
+        finish(process)
+
+    done = Counter(effects(store, "+"))
+    assert len(done) == 2 * rounds
+    again = {name: count for name, count in done.items() if count > 1}
+    logs = asyncio.run(events_of(store, again))
+    for name, count in again.items():
+        assert count <= 1 + logs[name].count("EXECUTION_TAKEN_OVER"), (name, logs[name])
+
+
+async def events_of(store: Path, names: Iterable[str]) -> dict[str, list[str]]:
+    over = runtime(store)
+    logs = {name: [event.type for event in await over.events(name)] for name in names}
+    await over.close()
+    return logs
 
 
 @pytest.mark.proves("BEY-15")

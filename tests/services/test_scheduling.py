@@ -77,6 +77,7 @@ async def test_a_schedule_ticks_on_the_wall_of_its_zone(storage: Any) -> None:
 async def test_an_app_that_was_off_ten_hours_follows_its_policy_and_has_the_rest_on_record(
     storage: Any, catch_up: loom.CatchUp, expected: list[str]
 ) -> None:
+    """Field fault 40: runs missed while the machine was off."""
     bench = Bench(loom.schedule("hourly", "@hourly", report, catch_up=catch_up), storage=storage)
     await bench.poll_until(bench.poller(), DAY_0 + HOUR + 2 * MINUTE)
     bench.clock.advance(10 * HOUR)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import loom
 from loom.core.ids import ExecutionId
 from loom.devtools.conformance.admission_store import started
 from loom.devtools.conformance.event_store import EventStoreConformance
@@ -76,6 +77,7 @@ class TestThroughATransactionPooler(EventStoreConformance, ClaimConformance):
 
 
 async def test_who_only_polls_sees_what_others_write_and_who_listens_sees_it_sooner(dsn: str) -> None:
+    """Field fault 33: a notice only shortens the poll."""
     writer = PostgresStorage(dsn)
     listens, polls = PostgresStorage(dsn, poll_s=60.0), PostgresStorage(dsn, notify=False, poll_s=0.01)
     async with aclosing(_feed(listens)) as sooner, aclosing(_feed(polls)) as later:
@@ -91,6 +93,7 @@ async def test_who_only_polls_sees_what_others_write_and_who_listens_sees_it_soo
 
 
 async def test_a_listener_that_is_cut_off_misses_nothing(server: Server, dsn: str) -> None:
+    """Field fault 33: the connection that listens drops."""
     writer, reader = PostgresStorage(dsn), PostgresStorage(dsn)
     begun = await appended(writer, first(REFUND, b"1"))
     async with aclosing(_feed(reader)) as feed:
@@ -104,6 +107,32 @@ async def test_a_listener_that_is_cut_off_misses_nothing(server: Server, dsn: st
             assert (await anext(feed)).payload == b"2"
     await writer.close()
     await reader.close()
+
+
+@loom.flow
+async def greets(ctx: loom.Context) -> str:
+    name: str = await ctx.receive("name")
+    return f"hello, {name}"
+
+
+async def test_without_any_notice_messages_arrive_and_ends_are_heard_of(dsn: str) -> None:
+    """Field fault 33: waits for a notice that never comes. Three processes, of which one drives, one sends and one waits."""
+    drives, sends, waits = (
+        loom.define_config(flows=[greets], storage=PostgresStorage(dsn, notify=False)) for _ in range(3)
+    )
+    async with asyncio.timeout(20), drives, sends, waits:
+        worker = drives.worker(poll_s=0.01)
+        working = asyncio.ensure_future(worker.run())
+        await sends.runtime.enqueue(greets, id=REFUND)
+        await waits.runtime.wait_for_suspend(REFUND)
+        ended = asyncio.ensure_future(waits.runtime.wait(REFUND))
+
+        sent = await sends.runtime.send(REFUND, "name", "Ada", drive=False)
+
+        assert sent.status == "accepted"
+        assert (await ended).value == "hello, Ada"
+        worker.stop()
+        await working
 
 
 @pytest.mark.parametrize("size", [8_000, 5 << 20, pytest.param(60 << 20, marks=pytest.mark.slow)])
