@@ -24,6 +24,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},
     "ADMISSION_STORE_SPI_VERSION": {"1.0.0": "a47PrSSfYkrvMOtVQmk_2w"},
+    "CONTENT_STORE_SPI_VERSION": {"1.0.0": "U7EZ4wSmejUWQBwxLUhObw"},
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
     "SNAPSHOT_STORE_SPI_VERSION": {"1.0.0": "Psq3E25eL6zJpwospc3yBg"},
     "FOLD_VERSION": {"1.0.0": "nH4t0APt1MHEoOUYkFhNqw"},

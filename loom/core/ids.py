@@ -13,9 +13,13 @@ ToolId = NewType("ToolId", str)
 Incarnation = NewType("Incarnation", int)
 """Which life of an execution id: a store-assigned number that a deleted and reused id does not share."""
 
+ContentRef = NewType("ContentRef", str)
+"""The address of a content: the SHA-256 of its bytes, 64 small hexadecimal digits."""
+
 ID_LENGTH_MAX: Final = 200
 _ID: Final = re.compile(r"[^\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _NAME: Final = re.compile(r"[^\W\d][\w.\-]*")
+_REF: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def execution_id(text: str) -> ExecutionId:
@@ -28,6 +32,19 @@ def execution_id(text: str) -> ExecutionId:
     if not text or len(text) > ID_LENGTH_MAX or not _ID.fullmatch(text):
         raise InvalidId(kind="execution", text=text)
     return ExecutionId(text)
+
+
+def content_ref(text: str) -> ContentRef:
+    """Return *text* as the address of a content; nothing else may become a path or a key of a store.
+
+    Raises:
+        InvalidId: it is no SHA-256 in small hexadecimal digits.
+    """
+    if not _REF.fullmatch(text):
+        refused = InvalidId(kind="content", text=text)
+        refused.hint = "It is 64 small hexadecimal digits, as `loom show` prints it; nothing was looked for."
+        raise refused
+    return ContentRef(text)
 
 
 def declared_name(kind: str, text: str) -> str:

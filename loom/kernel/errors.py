@@ -7,7 +7,7 @@
     |           ReceiveTimedOut, DecisionFailed, ChildFailed, NestingTooDeep, CompensationFailed, ScopeTimedOut,
     |           BranchWasCut
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
-    |              StoreNewer, StoreNotFound
+    |              StoreNewer, StoreNotFound; ContentMissing     spi/content_store.py
     |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
     |- SequenceConflict: Fenced                           spi/conflicts.py
     |- LogNewerThanCode, LogCorrupt

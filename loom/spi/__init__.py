@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loom.core.ids import ExecutionId, Incarnation
+    from loom.core.ids import ContentRef, ExecutionId, Incarnation
     from loom.spi.admission_store import (
         ADMISSION_STORE_SPI_VERSION,
         Admission,
@@ -31,6 +31,19 @@ if TYPE_CHECKING:
         SystemClock,
         SystemEntropy,
         VirtualClock,
+    )
+    from loom.spi.content_memory import MemoryContent
+    from loom.spi.content_store import (
+        CONTENT_STORE_SPI_VERSION,
+        Citation,
+        Citer,
+        Content,
+        ContentKeeper,
+        ContentMissing,
+        ContentReader,
+        ContentStore,
+        ContentWriter,
+        HasContent,
     )
     from loom.spi.errors import ArchiveConflict, StoreCorrupt, StoreError, StoreNewer, StoreNotFound, StoreUnavailable
     from loom.spi.event_store import (
@@ -90,6 +103,7 @@ __all__ = [
     "ARCHIVE_STORE_SPI_VERSION",
     "AUTHORIZER_SPI_VERSION",
     "CLOCK_SPI_VERSION",
+    "CONTENT_STORE_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
     "EVENT_TRIM_SPI_VERSION",
     "HOST_SPI_VERSION",
@@ -106,9 +120,18 @@ __all__ = [
     "ArchiveConflict",
     "ArchiveStore",
     "ArchivedLife",
+    "Citation",
+    "Citer",
     "Claim",
     "Clock",
     "Conflict",
+    "Content",
+    "ContentKeeper",
+    "ContentMissing",
+    "ContentReader",
+    "ContentRef",
+    "ContentStore",
+    "ContentWriter",
     "Deleted",
     "EndedIndex",
     "Entropy",
@@ -121,6 +144,7 @@ __all__ = [
     "ExecutionIndex",
     "ExecutionQuery",
     "ExecutionRow",
+    "HasContent",
     "Head",
     "Host",
     "Incarnation",
@@ -134,6 +158,7 @@ __all__ = [
     "LeaseStore",
     "Leased",
     "Link",
+    "MemoryContent",
     "MemoryStorage",
     "Pace",
     "Quiet",
@@ -188,6 +213,18 @@ _HOMES = {
     "ArchivedLife": "loom.spi.archive_store",
     "AUTHORIZER_SPI_VERSION": "loom.spi.authorizer",
     "CLOCK_SPI_VERSION": "loom.spi.clock",
+    "ContentRef": "loom.core.ids",
+    "MemoryContent": "loom.spi.content_memory",
+    "CONTENT_STORE_SPI_VERSION": "loom.spi.content_store",
+    "Citation": "loom.spi.content_store",
+    "Citer": "loom.spi.content_store",
+    "Content": "loom.spi.content_store",
+    "ContentKeeper": "loom.spi.content_store",
+    "ContentMissing": "loom.spi.content_store",
+    "ContentReader": "loom.spi.content_store",
+    "ContentStore": "loom.spi.content_store",
+    "ContentWriter": "loom.spi.content_store",
+    "HasContent": "loom.spi.content_store",
     "EVENT_STORE_SPI_VERSION": "loom.spi.event_store",
     "SCHEDULER_SPI_VERSION": "loom.spi.scheduler",
     "NOBODY": "loom.spi.event_store",

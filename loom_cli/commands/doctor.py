@@ -19,6 +19,7 @@ from loom.spi.admission_store import ADMISSION_STORE_SPI_VERSION
 from loom.spi.archive_store import ARCHIVE_STORE_SPI_VERSION
 from loom.spi.authorizer import AUTHORIZER_SPI_VERSION
 from loom.spi.clock import CLOCK_SPI_VERSION
+from loom.spi.content_store import CONTENT_STORE_SPI_VERSION
 from loom.spi.errors import StoreNotFound
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
 from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION
@@ -92,6 +93,7 @@ def contracts() -> Report:
         "event_schema": EVENT_SCHEMA_VERSION,
         "event_store_spi": EVENT_STORE_SPI_VERSION,
         "admission_store_spi": ADMISSION_STORE_SPI_VERSION,
+        "content_store_spi": CONTENT_STORE_SPI_VERSION,
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
         "event_trim_spi": EVENT_TRIM_SPI_VERSION,
         "snapshot_store_spi": SNAPSHOT_STORE_SPI_VERSION,

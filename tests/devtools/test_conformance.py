@@ -16,8 +16,10 @@ from loom.compute.scheduling import FairScheduler, PriorityScheduler
 from loom.core.errors import InvalidDeclaration
 from loom.devtools.conformance import running
 from loom.devtools.conformance.running import KITS, Check
+from loom.plugins.files import FileContent
 from loom.plugins.sqlite import SqliteStorage
 from loom.spi.clock import SeededEntropy, SystemClock, SystemEntropy, VirtualClock
+from loom.spi.content_memory import MemoryContent
 from loom.spi.event_store import AppendResult
 from loom.spi.host import SystemHost, VirtualHost
 from loom.spi.memory import MemoryStorage
@@ -44,6 +46,8 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory-archive": ("archive-store", MemoryStorage),
     "sqlite-snapshots": ("snapshot-store", sqlite),
     "sqlite-schedules": ("schedule-store", sqlite),
+    "memory-content": ("content-store", MemoryContent),
+    "file-content": ("content-store", lambda folder, clock: FileContent(folder / "content", clock=clock)),
     "system-clock": ("clock", SystemClock),
     "virtual-clock": ("clock", VirtualClock),
     "system-entropy": ("entropy", SystemEntropy),

@@ -20,6 +20,7 @@ from loom.devtools.conformance.admission_store import AdmissionStoreConformance
 from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.authorizer import AuthorizerConformance
 from loom.devtools.conformance.clock import ClockConformance, EntropyConformance
+from loom.devtools.conformance.content_store import ContentStoreConformance
 from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.host import HostConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
@@ -50,6 +51,7 @@ KITS: Final[Mapping[str, Kit]] = {
     "admission-store": Kit(AdmissionStoreConformance, "store"),
     "event-trim": Kit(EventTrimConformance, "store"),
     "archive-store": Kit(ArchiveStoreConformance, "store"),
+    "content-store": Kit(ContentStoreConformance, "store"),
     "clock": Kit(ClockConformance, "clock"),
     "entropy": Kit(EntropyConformance, "entropy"),
     "host": Kit(HostConformance, "host"),

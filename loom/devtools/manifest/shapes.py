@@ -23,6 +23,7 @@ from loom.spi import (
     archive_store,
     authorizer,
     clock,
+    content_store,
     event_store,
     event_trim,
     host,
@@ -130,6 +131,13 @@ def archive_store_spi() -> JsonObject:
     return {"ArchiveStore": interface(spi.ArchiveStore), "records": {"ArchivedLife": record(spi.ArchivedLife)}}
 
 
+def content_store_spi() -> JsonObject:
+    """Return the shape of what keeps contents."""
+    interfaces = (spi.ContentReader, spi.ContentWriter, spi.ContentKeeper, spi.ContentStore, spi.HasContent)
+    records = {each.__name__: record(each) for each in (spi.Content, spi.Citer, spi.Citation)}
+    return {"interfaces": {each.__name__: interface(each) for each in interfaces}, "records": records}
+
+
 def authorizer_spi() -> JsonObject:
     """Return the shape of who decides what is allowed."""
     actions = list(typing.get_args(spi.Action))
@@ -215,6 +223,7 @@ VERSIONS: Final = {
     "HOST_SPI_VERSION": Version(host, host_spi),
     "SCHEDULER_SPI_VERSION": Version(scheduler, scheduler_spi),
     "ADMISSION_STORE_SPI_VERSION": Version(admission_store, admission_store_spi),
+    "CONTENT_STORE_SPI_VERSION": Version(content_store, content_store_spi),
     "SCHEDULE_STORE_SPI_VERSION": Version(schedule_store, schedule_store_spi),
     "SNAPSHOT_STORE_SPI_VERSION": Version(snapshot_store, snapshot_store_spi),
     "FOLD_VERSION": Version(state, folded),
