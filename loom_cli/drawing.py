@@ -25,6 +25,7 @@ _CALL_VALUES: Final = ("args", "show", "result", "answer", "choice", "candidates
 _NEXT: Final = {
     "failed": ("", "retry"),
     "diverged": ("The code no longer asks what the log recorded. Mend it, then go on:", "resume"),
+    "forked": ("It is a fork that nobody has driven yet. This goes on with it, for real:", "resume"),
     "paused": ("It is paused; this lets it go on:", "unpause"),
     "running": ("It is being driven now, or was cut off; then this goes on with it:", "resume"),
 }

@@ -42,6 +42,7 @@ _BY_ERROR: Final = {
     "invalid-declaration": ExitCode.USAGE,
     "invalid-id": ExitCode.USAGE,
     "invalid-payload": ExitCode.USAGE,
+    "fork-refused": ExitCode.USAGE,
     "name-refused": ExitCode.USAGE,
     "no-value": ExitCode.USAGE,
     "not-in-doubt": ExitCode.USAGE,
@@ -59,6 +60,7 @@ _BY_STATUS: Final = {
     "suspended": ExitCode.WAITING,
     "in_doubt": ExitCode.WAITING,
     "diverged": ExitCode.WAITING,
+    "forked": ExitCode.WAITING,
 }
 
 

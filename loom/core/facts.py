@@ -150,6 +150,23 @@ class ExecutionRetried(NamedTuple):
     cuts: list[int]
 
 
+class ExecutionForked(NamedTuple):
+    """This log is a copy of another up to here, and goes its own way from now on (kernel rule 11.1).
+
+    *source* is that other (`execution_id`, `incarnation`, `sequence`: the last event that was copied), *seed* feeds what is
+    derived from here on, *void* are the starts that stood open there and are asked anew. *parent* is the run that waits for this
+    one, where a child was forked with its parent; `stands_for` in it is the child that it takes the place of. *given* are the
+    arguments (`args`, by name) that a person put in the place of those of the step at `start`. *reason* says why.
+    """
+
+    source: JsonObject
+    seed: str
+    void: list[int]
+    parent: JsonObject | None = None
+    given: JsonObject | None = None
+    reason: str | None = None
+
+
 class ExecutionMigrated(NamedTuple):
     """The run went on under other code; *differences* are arguments that differ from the recorded ones.
 

@@ -18,6 +18,7 @@ OutcomeStatus = Literal[
     "suspended",
     "in_doubt",
     "diverged",
+    "forked",
     "paused",
     "completed",
     "failed",

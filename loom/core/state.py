@@ -20,6 +20,7 @@ Status: TypeAlias = Literal[
     "suspended",
     "in_doubt",
     "diverged",
+    "forked",
     "paused",
     "completed",
     "failed",
@@ -108,6 +109,14 @@ class RunFacts(NamedTuple):
     is_paused: bool = False
     held: frozenset[str] = frozenset()
     outcomes: tuple[EventEnvelope[Any], ...] = ()
+    forked: EventEnvelope[Any] | None = None
+    """The event with which the run left the one that it is a fork of."""
+    seeds: tuple[tuple[int, str], ...] = ()
+    """The seeds that were in force before *seed*, each with the sequence that ended it."""
+
+    def seed_at(self, sequence: int) -> str:
+        """Return the seed in force where event *sequence* was the last that was seen (kernel rule 5.5)."""
+        return next((seed for end, seed in self.seeds if sequence < end), self.seed)
 
 
 class ExecutionState(NamedTuple):

@@ -28,7 +28,7 @@ _WRITTEN_WITH_THE_END: Final = frozenset({"EXECUTION_STARTED", "TOPIC_HELD"})
 _LINK: Final = re.compile(r"~[0-9]+\Z")
 
 
-class _Aside:
+class Aside:
     """A writer that writes nothing: what its journal has ready is written as a part of something else."""
 
     is_full = False
@@ -81,7 +81,7 @@ def successor(driver: Driver, flow: Flow[Any, Any], closing: Journal, input: Any
         parent=dict(before.parent) if before.parent else None,
         due_at=before.due_at,
     )
-    journal = driver.journal(empty_state(run_id), None, drives=True, writer=_Aside())
+    journal = driver.journal(empty_state(run_id), None, drives=True, writer=Aside())
     journal.commit("EXECUTION_STARTED", fact, {"principal": before.principal} if before.principal else NO_METADATA)
     for topic in sorted(before.held):  # the inbox is that of the chain, and so is what is held back of it
         journal.commit("TOPIC_HELD", f.TopicHeld(topic))

@@ -78,6 +78,17 @@ class ExecutionDriven(LoomError):
         super().__init__(f"{execution_id} is being driven by {driver}")
 
 
+class ForkRefused(LoomError):
+    """The run cannot be forked there, or not with that edit; nothing was written."""
+
+    code = "fork-refused"
+
+    def __init__(self, *, execution_id: str, why: str, hint: str = "") -> None:
+        self.execution_id, self.why = execution_id, why
+        self.hint = hint or f"`loom logs {execution_id}` shows its events and their numbers."
+        super().__init__(f"{execution_id} cannot be forked: {why}")
+
+
 class MigrationRefused(LoomError):
     """What the run has recorded does not fit the code that it was to be moved to; nothing was written.
 

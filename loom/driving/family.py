@@ -24,7 +24,7 @@ from loom.core.json import JsonObject
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound
-from loom.driving.parents import CHILD_TOPIC, sends_of
+from loom.driving.parents import CHILD_TOPIC, known_as, sends_of
 from loom.driving.standing import Standing
 from loom.kernel.codec import decode_events
 from loom.kernel.drive import Drive
@@ -148,7 +148,7 @@ class Family:
         if drive is not None and not has_ended:
             drive.delivery.stir()
         elif drive is not None:
-            self._tell(drive, _chain_of(state)[0])
+            self._tell(drive, known_as(state))
         elif has_ended:
             self._drive_beside(parent, partial(self._wake, parent), context=context)
 
@@ -301,7 +301,7 @@ class Family:
         if self._driver.standing(row.index.status, row).is_driven:
             return False
         wake_at = row.index.wake_at
-        return row.index.status == "running" or (wake_at is not None and wake_at <= now_ms)
+        return row.index.status in {"running", "forked"} or (wake_at is not None and wake_at <= now_ms)
 
     # -- children in the store -----------------------------------------------------------------------------------
 

@@ -14,8 +14,17 @@ from loom.core.ids import ExecutionId
 from loom.core.state import ExecutionState
 from loom.spi.event_store import Send
 
+SPAWN: Final = "spawn."
+"""How the id of a step begins that starts a child."""
 CHILD_TOPIC: Final = "loom.child:"
 """The topic of the end of a child is this and its id: that of the first link of its chain."""
+
+
+def known_as(state: ExecutionState) -> ExecutionId:
+    """Return the id by which the run that spawned *state* knows it: a fork of a child stands for that child."""
+    facts = state.facts
+    stands_for = facts.parent.get("stands_for") if facts.parent is not None else None
+    return ExecutionId(stands_for or (facts.chain[0] if facts.chain else state.execution_id))
 
 
 def sends_of(state: ExecutionState) -> Sequence[Send]:
@@ -23,7 +32,7 @@ def sends_of(state: ExecutionState) -> Sequence[Send]:
     facts, parent = state.facts, state.facts.parent
     if parent is None or not state.is_terminal or state.status == "continued":
         return ()
-    child = facts.chain[0] if facts.chain else state.execution_id
+    child = known_as(state)
     reason = facts.cancel.payload.reason if facts.cancel is not None else None
     message = {"status": state.status, "result": facts.result, "failure": facts.failure, "reason": reason}
     body = {"topic": CHILD_TOPIC + child, "message": values.encode(message)}

@@ -34,6 +34,7 @@ from loom.driving.claims import Claims
 from loom.driving.driver import LINGER_S, Ask, Driver, Manner, make_offer, manner
 from loom.driving.effects import EffectRuntime
 from loom.driving.family import FamilyVerbs
+from loom.driving.forking import Forking, ForkingVerbs
 from loom.driving.going import Going
 from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
@@ -93,7 +94,7 @@ class RuntimeOptions(TypedDict, total=False):
     guard: BodyGuard | None
 
 
-class WorkflowRuntime(StoppingVerbs, MigratingVerbs, FamilyVerbs):
+class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
     """Drives executions of *flows* on *storage*. Making one opens nothing."""
 
     def __init__(
@@ -115,6 +116,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, FamilyVerbs):
         self._messages = Messages(self._driver, self._notes, self._loaded)
         self._stopping = Stopping(self._driver, self._loaded)
         self._migrating = Migrating(self._driver, self.flow, self.flows, self.tools)
+        self._forking = Forking(self._driver)
         self._going = Going(self._driver, self.flow)
         has_lines = any(flow.starts is not None and flow.starts.is_counted for flow in self.flows.values())
         self.claims = Claims(self._driver, self.flow, has_lines=has_lines)

@@ -100,7 +100,8 @@ def _events_of(state: ExecutionState, pairs: Sequence[Settled], asked: Sequence[
     """Return all events that *state* holds, some more than once; always in the same order."""
     yield from chain(map(itemgetter(0), pairs), map(itemgetter(1), pairs), asked, state.facts.outcomes)
     doubts = (state.attempts[start].doubt for start in sorted(state.attempts))
-    yield from (event for event in (*doubts, state.facts.cancel, state.facts.grace_ended) if event is not None)
+    odd = (state.facts.cancel, state.facts.grace_ended, state.facts.forked)
+    yield from (event for event in (*doubts, *odd) if event is not None)
 
 
 def _group(type_: str, events: Sequence[Event]) -> JsonObject:
@@ -250,6 +251,10 @@ _ODD: Final[Mapping[str, _Odd]] = {
     "cancel": _EVENT,
     "grace_ended": _EVENT,
     "doubt": _EVENT,
+    "forked": _EVENT,
+    "seeds": _Odd(
+        lambda seeds, _: [list(each) for each in seeds], lambda pairs, _: tuple(tuple(pair) for pair in pairs)
+    ),
     "outcomes": _Odd(
         lambda outcomes, places: [places[id(event)] for event in outcomes],
         lambda column, events: tuple(events[place] for place in column),

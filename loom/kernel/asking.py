@@ -86,7 +86,7 @@ class Asking:
         is_next = bool(queue) and outcome is queue[0] and not isinstance(call.syscall, ScopeSyscall)
         if outcome is not None and is_next and delivery.is_alone(call.branch):
             queue.popleft()
-            call.settled, call.outcome, call.branch.at = True, outcome, outcome.at
+            call.settled, call.outcome, call.branch.seen = True, outcome, outcome
             return outcome
         self._take_up(call, record)
         return None
@@ -124,7 +124,7 @@ class Asking:
     def settle(self, call: Call, event: Event) -> Event:
         """*event* is the outcome of *call*."""
         call.settled, call.outcome = True, event
-        call.branch.at = event.at
+        call.branch.seen = event
         self._drive.delivery.calls.pop(start_of(event), None)
         for follower in call.followers:
             self.pass_on(follower, event)

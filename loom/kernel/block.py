@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ class Block:
             body.task.uncancel()  # it was the cut of this block, which ends here
         if drive.is_over:
             return  # its tasks are unwound as well
-        call.branch.at = max(call.branch.at, body.at)
+        call.branch.seen = max(call.branch.seen, body.seen, key=attrgetter("sequence"))
         self._syscall.ended(call, drive, body, error)
         if not call.settled:
             await drive.asking.stand(call)

@@ -56,10 +56,10 @@ class Syscall(Protocol):
 
 
 class Branch:
-    """One strand of a flow. *prefix* is the path text of its syscalls, *at* the time it has seen last (ms)."""
+    """One strand of a flow. *prefix* is the path text of its syscalls, *seen* the event that it has seen last."""
 
-    def __init__(self, path: tuple[tuple[str, str], ...], prefix: str, *, parent: Branch | None, at: int) -> None:
-        self.path, self.prefix, self.parent, self.at = path, prefix, parent, at
+    def __init__(self, path: tuple[tuple[str, str], ...], prefix: str, *, parent: Branch | None, seen: Event) -> None:
+        self.path, self.prefix, self.parent, self.seen = path, prefix, parent, seen
         self.task: asyncio.Task[Any] | None = None
         self.ordinal = 0
         self.counters: dict[str, int] = {}

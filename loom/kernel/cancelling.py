@@ -140,7 +140,7 @@ class Cancelling:
         if self.is_final and not branch.waiting and branch.task is not None and goes_on:
             branch.task.cancel()
         for call in [call for call in branch.waiting if self.reaches(call) and not is_join(call)]:
-            call.settled, branch.at = True, event.at
+            call.settled, branch.seen = True, event
             self._drive.delivery.interrupt(call, self.raised_in(branch))
 
     def _abandon(self) -> None:

@@ -325,7 +325,7 @@ class Context(Entering, Branching):
     def now(self) -> datetime:
         """Return the time of the outcome this branch has seen last: the same in every replay."""
         branch = self._enter("now")
-        return datetime.fromtimestamp(branch.at / 1000, UTC)
+        return datetime.fromtimestamp(branch.seen.at / 1000, UTC)
 
     def random(self, name: str = "") -> float:
         """Return a number in [0, 1) derived from the log; a draw added elsewhere does not move it."""
@@ -348,7 +348,8 @@ class Context(Entering, Branching):
         branch = self._enter(kind)
         if not name:
             branch.draws += 1
-        return kind, self._drive.state.facts.seed, branch.prefix, branch.last_id, name or str(branch.draws)
+        seed = self._drive.state.facts.seed_at(branch.seen.sequence)
+        return kind, seed, branch.prefix, branch.last_id, name or str(branch.draws)
 
     def __getattr__(self, name: str) -> Any:
         if name == "ui":

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from loom.core import facts as f
-from loom.core.envelope import NO_METADATA
+from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import LoomError
 from loom.core.origins import start_of
 from loom.core.state import ExecutionState
@@ -113,7 +113,8 @@ class Drive:
         self.succession: Call | None = None
         self._patience: tuple[int, float] | None = None
         self.body: asyncio.Task[Any] | None = None
-        self._root = Branch((), "", parent=None, at=journal.state.facts.started_at)
+        start = EventEnvelope(journal.state.execution_id, 0, "EXECUTION_STARTED", journal.state.facts.started_at, None)
+        self._root = Branch((), "", parent=None, seen=start)
         journal.on_error = self.stop
 
     # -- what syscalls use ---------------------------------------------------------------------------------------

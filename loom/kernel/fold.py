@@ -101,8 +101,7 @@ def _execution_taken_over(s: ExecutionState, e: Event) -> ExecutionState:
         known = attempts.get(sequence, UNTRIED)
         if start.type == "STEP_STARTED" and known.in_flight and known.doubt is None:
             attempts = attempts.insert(sequence, known._replace(crashes=known.crashes + 1))
-    changed = _facts(s, e, s.status, recoveries=s.facts.recoveries + 1)
-    return changed._replace(attempts=attempts)
+    return _facts(s, e, s.status, recoveries=s.facts.recoveries + 1)._replace(attempts=attempts)
 
 
 def _execution_paused(s: ExecutionState, e: Event) -> ExecutionState:
@@ -183,6 +182,20 @@ def _with_time_anew(scope: Settled, at: int) -> Settled:
     return Settled(opened, opened)
 
 
+def _execution_forked(s: ExecutionState, e: Event) -> ExecutionState:
+    p: f.ExecutionForked = e.payload
+    seeds = (*s.facts.seeds, (e.sequence, s.facts.seed))
+    changes: Any = {"seed": p.seed, "seeds": seeds, "parent": p.parent, "chain": None, "link": 1, "is_paused": False}
+    changed = _facts(s, e, "forked", forked=e, wake_at=None, due_at=None, difference=None, recoveries=0, **changes)
+    opened, attempts = reduce(HashTrieMap.discard, p.void, s.open), reduce(HashTrieMap.discard, p.void, s.attempts)
+    if p.given is not None:
+        start = opened[p.given["start"]]
+        given = start._replace(payload=start.payload._replace(args=p.given["args"]))
+        opened = opened.insert(start.sequence, given)
+        attempts = attempts.insert(start.sequence, Attempts(in_flight=False))
+    return changed._replace(open=opened, attempts=attempts, gates=HashTrieMap())
+
+
 def _execution_migrated(s: ExecutionState, e: Event) -> ExecutionState:
     p: f.ExecutionMigrated = e.payload
     noted = {d["sequence"]: d["asked"]["digest"] for d in p.differences}
@@ -220,8 +233,7 @@ def _settled(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _done_at_once(s: ExecutionState, start: Event, e: Event) -> ExecutionState:
-    settled = s[5].push_front(Settled(start, e))
-    return ExecutionState(s[0], s[1], e.sequence, e.at, s[4], settled, s[6], s[7], s[8], s[9])
+    return ExecutionState(s[0], s[1], e.sequence, e.at, s[4], s[5].push_front(Settled(start, e)), *s[6:])
 
 
 def _settled_at_once(s: ExecutionState, e: Event) -> ExecutionState:
@@ -309,6 +321,7 @@ EVENTS: Final[dict[str, EventType]] = {
         EventType("EXECUTION_COMPLETED", f.ExecutionCompleted, _execution_completed),
         EventType("EXECUTION_FAILED", f.ExecutionFailed, _execution_failed),
         EventType("EXECUTION_RETRIED", f.ExecutionRetried, _execution_retried, after_end=True, acted_on=True),
+        EventType("EXECUTION_FORKED", f.ExecutionForked, _execution_forked, acted_on=True),
         EventType("EXECUTION_MIGRATED", f.ExecutionMigrated, _execution_migrated, acted_on=True),
         EventType("EXECUTION_DIVERGED", f.ExecutionDiverged, _execution_diverged),
         EventType("PATCH_APPLIED", f.PatchApplied, _patch_applied, acted_on=True),

@@ -14,13 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
 
-import orjson
-
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import LoomError
 from loom.core.ids import Incarnation
 from loom.core.state import ExecutionState
-from loom.core.views import gate_rows
 from loom.kernel.codec import encode_event
 from loom.kernel.fold import ACTED_ON, evolve
 from loom.spi.clock import Clock
@@ -38,6 +35,7 @@ from loom.spi.event_store import (
     RequestKind,
     Send,
 )
+from loom.spi.indexing import gates_text, index_row
 
 Event = EventEnvelope[Any]
 
@@ -116,8 +114,7 @@ class Journal:
         """
         if self.error is not None:
             raise self.error
-        assert not self._park, "nothing is committed while a park is being written"
-        assert not self._park_taken, "nothing is committed while a park is being written"
+        assert self._park is self._park_taken is None, "nothing is committed while a park is being written"
         event = self._event(type_, payload, metadata)
         record = encode_event(event)  # first: what cannot be written has not happened
         self.state = evolve(self.state, event)
@@ -274,21 +271,8 @@ class Journal:
 
     def _index(self, state: ExecutionState) -> IndexRow:
         if self._gates[0] is not state.gates:
-            self._gates = (state.gates, orjson.dumps(gate_rows(state)).decode() if state.gates else "[]")
-        facts = state.facts
-        return IndexRow(
-            flow=facts.flow,
-            status=state.status,
-            started_at=facts.started_at,
-            updated_at=state.at,
-            wake_at=facts.wake_at,
-            gates=self._gates[1],
-            attributes=orjson.dumps(facts.attributes).decode() if facts.attributes else "{}",
-            chain=facts.chain[0] if facts.chain else state.execution_id,
-            link=facts.link,
-            parent=facts.parent["execution_id"] if facts.parent else "",
-            ended=state.is_terminal,
-        )
+            self._gates = (state.gates, gates_text(state))
+        return index_row(state, self._gates[1])
 
 
 def tell(listener: Callable[..., None], *what: Any) -> None:

@@ -76,7 +76,7 @@ class ScopeSyscall:
         above = call.branch
         # The opener's own id text is one step of the path: below it, everything starts with "id/branch/".
         path = (*above.path, (call.id[len(above.prefix) :], name))
-        branch = Branch(path, f"{call.id}/{escape(name)}/", parent=above, at=above.at)
+        branch = Branch(path, f"{call.id}/{escape(name)}/", parent=above, seen=above.seen)
         branch.is_free = call.free
         self.open.add(branch)
         return branch
@@ -166,7 +166,7 @@ class ScopeSyscall:
     def deliver(self, call: Call, event: Event, drive: Drive) -> None:
         """Open the branches, in the order of the log like any outcome; or cut those that are open."""
         if event.type != "SCOPE_CUT":
-            call.branch.at = event.at
+            call.branch.seen = event
         if event.type == self.starts:
             self._opened(call, event, drive)
             return

@@ -66,6 +66,8 @@ class StepSyscall:
         assert call.start is not None
         self.generation = call.start.payload.gen or 0
         known = drive.state.attempts.get(call.sequence, UNTRIED)
+        if call.start.payload.digest == call.digest:
+            self.args = call.start.payload.args or {}  # a fork may have been given others
         if known.doubt is not None:
             return
         if known.in_flight and (call.start.payload.once or (known.crashes >= CRASHES_MAX and drive.wants(call))):

@@ -58,6 +58,11 @@ def _retried(event: Event, before: ExecutionState, log: Sequence[Event]) -> bool
         return True  # a rule of today that a log of yesterday need not keep
 
 
+def _forked(event: Event, before: ExecutionState, log: Sequence[Event]) -> bool:
+    """What became void stood open, and the copy goes as far as the fork says."""
+    return set(event.payload.void) <= set(before.open) and bool(event.payload.source["sequence"] == before.sequence)
+
+
 def _tried(event: Event, before: ExecutionState, log: Sequence[Event]) -> bool:
     start = before.open.get(event.payload.start)
     return start is not None and start.type == "STEP_STARTED"
@@ -76,6 +81,7 @@ LAWS: Final[Mapping[str, Law]] = {
     "EXECUTION_RESUMED": _resumed,
     "EXECUTION_TAKEN_OVER": _taken_over,
     "EXECUTION_MIGRATED": _migrated,
+    "EXECUTION_FORKED": _forked,
     "EXECUTION_RETRIED": _retried,
     "STEP_ATTEMPTED": _tried,
     "STEP_ATTEMPT_FAILED": _tried,

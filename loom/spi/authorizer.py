@@ -9,7 +9,7 @@ from loom.core.ids import ExecutionId
 AUTHORIZER_SPI_VERSION: Final = "1.0.0"
 
 Action: TypeAlias = Literal[
-    "send", "answer", "resolve", "retry", "migrate", "cancel", "pause", "unpause", "hold", "release", "attach"
+    "send", "answer", "resolve", "retry", "migrate", "cancel", "pause", "unpause", "hold", "release", "attach", "fork"
 ]
 """What somebody wants to do: `answer` is a resume with an answer, the others are verbs of the runtime."""
 

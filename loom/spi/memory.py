@@ -13,6 +13,7 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.spi import memory_leases
 from loom.spi.archive_memory import MemoryArchive
 from loom.spi.clock import Clock, SystemClock
+from loom.spi.event_fork import Forked, Source
 from loom.spi.event_store import (
     Append,
     AppendResult,
@@ -68,6 +69,12 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryTrim, M
         results = Transaction(self._kept).apply(batch)
         self._wakes.wake({name for item in batch for name in written_to(item)})
         return results
+
+    async def fork(self, source: Source, item: Append) -> Forked:
+        """Begin the log of *item* with a copy of *source*; see `EventFork.fork`."""
+        forked = self._kept.fork(source, item)
+        self._wakes.wake({item.execution_id})
+        return forked
 
     async def read(
         self, execution_id: ExecutionId, *, start: int = 0, stop: int | None = None, limit_bytes: int = 4 << 20

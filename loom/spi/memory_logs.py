@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi.clock import Clock
+from loom.spi.event_fork import Forked, Source, SourceLacking
 from loom.spi.event_store import (
     NOBODY,
     Append,
@@ -93,6 +94,21 @@ class Logs:
         self.names.pop(bisect_left(self.names, log.execution_id))
         if self._tips.get(log.index.chain) is log:
             del self._tips[log.index.chain]
+
+    def fork(self, source: Source, item: Append) -> Forked:
+        """Begin a log with a copy of another; see `EventFork.fork`."""
+        if taken := self.by_id.get(item.execution_id):
+            known = taken.appended.get((item.append_id, item.expected))
+            return known or Conflict(len(taken.events), taken.incarnation)
+        origin = self.life(source.execution_id, source.incarnation)
+        if origin is None or len(origin.events) <= source.through:
+            return SourceLacking()
+        log = self.begin(item.execution_id, item.index)
+        log.events = [*origin.events[: source.through + 1], *item.events]
+        result = Appended(log.incarnation, len(log.events))
+        log.appended = {(item.append_id, item.expected): result}
+        self.due.note(log)
+        return result
 
     def row(self, log: Log, now: int) -> ExecutionRow:
         """Return the row of *log* as it is at *now*."""

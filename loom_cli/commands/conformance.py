@@ -29,9 +29,9 @@ def conformance(
 ) -> ExitCode:
     """Hold an adapter to its interface.
 
-    KIND is event-store, schedule-store, admission-store, content-store, snapshot-store, event-trim, archive-store, clock,
-    entropy, host, scheduler or authorizer. The factory returns an adapter, or an awaitable or an async context manager of one; it may take `folder`, an
-    empty folder, and `clock`, the time to go by. The same checks are classes to inherit in a test: `loom.devtools.conformance`.
+    KIND is an interface: event-store, clock, scheduler, and so on; one that there is not lists them all. The factory returns an
+    adapter, or an awaitable or an async context manager of one; it may take `folder`, an empty folder, and `clock`, the time to
+    go by. The same checks are classes to inherit in a test: `loom.devtools.conformance`.
 
     Example: loom conformance event-store loom.spi.memory:MemoryStorage
     """

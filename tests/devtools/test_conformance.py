@@ -39,11 +39,12 @@ def sqlite(folder: Path, clock: VirtualClock) -> SqliteStorage:
 
 OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory": ("event-store", MemoryStorage),
+    "memory-archive": ("archive-store", MemoryStorage),
+    "memory-forks": ("event-fork", MemoryStorage),
     "memory-schedules": ("schedule-store", MemoryStorage),
     "memory-lines": ("admission-store", MemoryStorage),
     "memory-trim": ("event-trim", MemoryStorage),
     "memory-snapshots": ("snapshot-store", MemoryStorage),
-    "memory-archive": ("archive-store", MemoryStorage),
     "sqlite-snapshots": ("snapshot-store", sqlite),
     "sqlite-schedules": ("schedule-store", sqlite),
     "memory-content": ("content-store", MemoryContent),

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.outcome import Outcome
+from loom.driving.edits import Edit
 from loom.driving.errors import Denied
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import ReplayDivergence
@@ -104,6 +105,11 @@ class Life:
 
     async def unpause(self, **options: Any) -> Outcome[Any]:
         return await self._verb(None, lambda runtime: runtime.unpause(self.run, linger_s=0, **options))
+
+    async def fork(self, id: ExecutionId, **options: Any) -> None:
+        """Fork the run as *id*, which is meant from here on."""
+        await self._verb(None, lambda runtime: runtime.fork(self.run, id=id, **options))
+        self.run = id
 
     async def attach(self, decision: str, value: Any, **options: Any) -> None:
         await self._verb(None, lambda runtime: runtime.attach(self.run, decision, value, **options))
@@ -253,6 +259,16 @@ async def retried(life: Life) -> None:
     await life.resume(answer=4)
 
 
+async def forked(life: Life) -> None:
+    fork, life.run = life.run, ExecutionId("golden-source")
+    life.world.broken = {"breaks"}
+    await life.start("retried")
+    life.world.broken = set()
+    await life.fork(fork, edit=Edit("parallel/0/work", "output", "another"), principal="ada", reason="what if")
+    await life.resume()
+    await life.resume(answer=4)
+
+
 async def fails(life: Life) -> None:
     await life.start("fails")
 
@@ -339,7 +355,7 @@ STORIES: Final[dict[str, Callable[[Life], Awaitable[None]]]] = {
     story.__name__: story
     for story in (
         *(hello, loops, crossing, failures, branches, races, blocks, gates, waiting),
-        *(doubts, records, retried, fails, mistaken, moved, strayed, patched, resumed_as),
+        *(doubts, records, retried, forked, fails, mistaken, moved, strayed, patched, resumed_as),
         *(letters, rolls, taken_over),
         *(stopped, too_long, outbid),
     )

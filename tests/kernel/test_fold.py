@@ -159,6 +159,21 @@ ROWS: list[tuple[str, Sequence[tuple[str, Any]], tuple[str, Any], dict[str, Any]
     ("scope timed out", [STARTED, SCOPE, INSIDE], ("SCOPE_TIMED_OUT", f.ScopeTimedOut(1)), {"gates": [], "cuts": [1]}),
     ("dropped", [STARTED], ("REQUEST_DROPPED", f.RequestDropped("answer", "k", "late")), {}),
     (
+        "forked",
+        [STARTED, STEP, GATE],
+        (
+            "EXECUTION_FORKED",
+            f.ExecutionForked({"execution_id": "other", "incarnation": 1, "sequence": 2}, "s2", [1, 2]),
+        ),
+        {"status": "forked", "open": [], "gates": []},
+    ),
+    (
+        "forked with other arguments",
+        [STARTED, STEP],
+        ("EXECUTION_FORKED", f.ExecutionForked({}, "s2", [], given={"start": 1, "args": {"n": 2}})),
+        {"status": "forked"},
+    ),
+    (
         "retried",
         [
             STARTED,

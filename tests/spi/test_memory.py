@@ -6,6 +6,7 @@ import pytest
 
 from loom.devtools.conformance.admission_store import AdmissionStoreConformance, LinedStorage
 from loom.devtools.conformance.archive_store import ArchiveStoreConformance
+from loom.devtools.conformance.event_fork import EventForkConformance, ForkingStorage
 from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
@@ -72,6 +73,13 @@ class TestMemorySnapshots(SnapshotStoreConformance, TrimmedSnapshotsConformance)
 class TestMemoryArchive(ArchiveStoreConformance):
     @pytest.fixture
     def store(self) -> ArchiveStore:
+        return MemoryStorage()
+
+
+@pytest.mark.proves("BRN-02")
+class TestMemoryForks(EventForkConformance):
+    @pytest.fixture
+    def store(self) -> ForkingStorage:
         return MemoryStorage()
 
 

@@ -21,6 +21,7 @@ from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.authorizer import AuthorizerConformance
 from loom.devtools.conformance.clock import ClockConformance, EntropyConformance
 from loom.devtools.conformance.content_store import ContentStoreConformance
+from loom.devtools.conformance.event_fork import EventForkConformance
 from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.host import HostConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
@@ -46,6 +47,7 @@ class Kit(NamedTuple):
 
 KITS: Final[Mapping[str, Kit]] = {
     "event-store": Kit(StorageConformance, "store"),
+    "event-fork": Kit(EventForkConformance, "store"),
     "schedule-store": Kit(ScheduleStoreConformance, "store"),
     "snapshot-store": Kit(SnapshotStoreConformance, "store"),
     "admission-store": Kit(AdmissionStoreConformance, "store"),

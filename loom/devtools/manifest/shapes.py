@@ -24,6 +24,7 @@ from loom.spi import (
     authorizer,
     clock,
     content_store,
+    event_fork,
     event_store,
     event_trim,
     host,
@@ -138,6 +139,15 @@ def content_store_spi() -> JsonObject:
     return {"interfaces": {each.__name__: interface(each) for each in interfaces}, "records": records}
 
 
+def event_fork_spi() -> JsonObject:
+    """Return the shape of what begins a log with a copy of another."""
+    return {
+        "EventFork": interface(spi.EventFork),
+        "Source": record(spi.Source),
+        "SourceLacking": record(spi.SourceLacking),
+    }
+
+
 def authorizer_spi() -> JsonObject:
     """Return the shape of who decides what is allowed."""
     actions = list(typing.get_args(spi.Action))
@@ -218,6 +228,7 @@ VERSIONS: Final = {
     "EVENT_STORE_SPI_VERSION": Version(event_store, event_store_spi),
     "EVENT_TRIM_SPI_VERSION": Version(event_trim, event_trim_spi),
     "ARCHIVE_STORE_SPI_VERSION": Version(archive_store, archive_store_spi),
+    "EVENT_FORK_SPI_VERSION": Version(event_fork, event_fork_spi),
     "AUTHORIZER_SPI_VERSION": Version(authorizer, authorizer_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),

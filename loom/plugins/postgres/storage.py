@@ -16,6 +16,7 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres import reading
 from loom.plugins.postgres.archive import PostgresArchive
 from loom.plugins.postgres.dsn import address
+from loom.plugins.postgres.forking import PostgresForks
 from loom.plugins.postgres.hearing import CHANNEL
 from loom.plugins.postgres.leasing import PostgresLeases
 from loom.plugins.postgres.lines import PostgresLines
@@ -46,7 +47,13 @@ T = TypeVar("T")
 
 
 class PostgresStorage(
-    PostgresLeases, PostgresSchedules, PostgresLines, PostgresSnapshots, PostgresTrim, PostgresArchive
+    PostgresLeases,
+    PostgresSchedules,
+    PostgresLines,
+    PostgresSnapshots,
+    PostgresTrim,
+    PostgresArchive,
+    PostgresForks,
 ):
     """A `Storage` in the schema `loom` of a Postgres database.
 

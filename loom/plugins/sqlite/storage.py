@@ -20,6 +20,7 @@ from loom.plugins.sqlite import reading
 from loom.plugins.sqlite.archive import SqliteArchive
 from loom.plugins.sqlite.connection import SqliteSettings
 from loom.plugins.sqlite.deciding import Insert, Inserted, with_following
+from loom.plugins.sqlite.forking import SqliteForks
 from loom.plugins.sqlite.leasing import SqliteLeases
 from loom.plugins.sqlite.lines import SqliteLines
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
@@ -47,7 +48,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteStorage(SqliteLeases, SqliteSchedules, SqliteLines, SqliteSnapshots, SqliteTrim, SqliteArchive):
+class SqliteStorage(
+    SqliteLeases,
+    SqliteSchedules,
+    SqliteLines,
+    SqliteSnapshots,
+    SqliteTrim,
+    SqliteArchive,
+    SqliteForks,
+):
     """A `Storage` in one SQLite file, in WAL mode and synced at every commit.
 
     It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an

@@ -1,0 +1,233 @@
+"""Forks: a run that begins as a copy of another and then goes its own way (spec 4.5, kernel rule 11.1).
+
+The prefix is copied inside the store, byte for byte, and the source is not touched. What stood open there is asked anew, sleeps
+keep their due time, and requests are not copied. A fork is on nobody's list of what can go on: it is driven once somebody
+resumes it. The children that the source waited for then are forked with it, as they were at that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from loom import values
+from loom.core import facts as f
+from loom.core.envelope import EventEnvelope
+from loom.core.errors import InvalidDeclaration
+from loom.core.ids import ID_LENGTH_MAX, ExecutionId, execution_id, label
+from loom.core.json import JsonObject
+from loom.core.outcome import Outcome
+from loom.core.state import ExecutionState, empty_state
+from loom.driving.authorizing import Authorization
+from loom.driving.chains import Aside, chosen_id
+from loom.driving.driver import Driver
+from loom.driving.edits import Edit, Placed, placed
+from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
+from loom.driving.parents import CHILD_TOPIC, SPAWN, sends_of
+from loom.driving.reading import read_log, refuse_newer
+from loom.kernel.fold import fold
+from loom.spi.event_fork import EventFork, Source, SourceLacking
+from loom.spi.event_store import Conflict, ExecutionQuery, ExecutionRow, Lane, Send
+
+Event = EventEnvelope[Any]
+
+_ASKED_ANEW: Final = frozenset({"STEP_STARTED", "GATE_OPENED"})
+_LINKS_MAX: Final = 10_000
+_CHILD_MAX: Final = ID_LENGTH_MAX - len(CHILD_TOPIC)
+_PARENT_KEPT: Final = 100
+
+
+class Wish(NamedTuple):
+    """What is wished: a fork once event *at* has happened, or where *edit* says; under *id*, or one that is made up."""
+
+    at: int | None = None
+    edit: Edit | None = None
+    id: str | None = None
+    reason: str | None = None
+
+
+class Origin(NamedTuple):
+    """The beginning of a log: its events so far, and their fold under the id of the fork."""
+
+    source: Source
+    state: ExecutionState
+
+
+def fact_of(origin: Origin, seed: str, *, place: Placed | None = None, reason: str | None = None) -> f.ExecutionForked:
+    """Return the fact with which a fork of *origin* goes its own way."""
+    kept = place.keeps if place is not None else None
+    opened = sorted(origin.state.open.items())
+    void = [sequence for sequence, start in opened if start.type in _ASKED_ANEW and sequence != kept]
+    about: JsonObject = {
+        "execution_id": origin.source.execution_id,
+        "incarnation": origin.source.incarnation,
+        "sequence": origin.source.through,
+    }
+    return f.ExecutionForked(about, seed, void, given=place.given if place is not None else None, reason=reason)
+
+
+def unheard(state: ExecutionState) -> list[ExecutionId]:
+    """Return the children that the run had started, and whose end it had not received."""
+    started: dict[str, None] = {}
+    heard: set[str] = set()
+    for settled in state.settled:
+        start, outcome = settled.start, settled.outcome
+        if outcome.type == "STEP_COMPLETED" and _is_spawn(start):
+            started[outcome.payload.result] = None
+        elif outcome.type == "MESSAGE_RECEIVED":
+            heard.add(start.payload.topic.removeprefix(CHILD_TOPIC))
+    return [ExecutionId(child) for child in started if child not in heard][::-1]
+
+
+def _is_spawn(start: Event) -> bool:
+    """Whether a start is that of the step with which `loom.spawn` starts a child."""
+    name = start.payload.id.rpartition("/")[2]
+    return (
+        bool(name.startswith(SPAWN)) and isinstance(start.payload.args, Mapping) and "on_cancel" in start.payload.args
+    )
+
+
+class Forking:
+    """Forks executions."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver, self._storage = driver, driver.around.storage
+
+    async def fork(self, id: str, wish: Wish, principal: str | None) -> Outcome[Any]:
+        """Fork *id* as wished, its children with it; see `ForkingVerbs.fork`."""
+        store = self._storage
+        if not isinstance(store, EventFork):
+            raise InvalidDeclaration(f"{store.url} cannot copy logs", hint="Its adapter has to implement EventFork.")
+        run_id = execution_id(id)
+        await self._driver.open()
+        row = await store.row(run_id)
+        if row is None:
+            raise ExecutionNotFound(execution_id=id, store=store.url)
+        by: JsonObject = {"principal": label("principal", principal)} if principal else {}
+        fork_id = chosen_id(execution_id(wish.id)) if wish.id is not None else self._made_up_id(run_id)
+        place = await self._place(row, wish)
+        through = place.through if place is not None else wish.at
+        if through is None:
+            raise TypeError("fork() takes the number of an event, or an edit")
+        if await store.row(fork_id) is not None:
+            raise ExecutionAlreadyExists(execution_id=fork_id)
+        origin = await self._origin(row, through, fork_id)
+        fact = fact_of(origin, self._driver.token(16), place=place, reason=wish.reason)
+        return self._driver.outcome(await self._made(store, origin, fact, by=by, place=place), None)
+
+    def _made_up_id(self, source: ExecutionId) -> ExecutionId:
+        return ExecutionId(f"{source.replace('~', '-')[:150]}-fork-{self._driver.token(6).lower()}")
+
+    async def _place(self, row: ExecutionRow, wish: Wish) -> Placed | None:
+        if wish.edit is None:
+            return None
+        events = await read_log(self._storage, row.execution_id, length=row.length)
+        edit = wish.edit._replace(value=values.plain(wish.edit.value))
+        place = placed(row.execution_id, events, edit)
+        if wish.at is not None and wish.at != place.through:
+            why = f"an edit of the {edit.what} of {edit.id} forks at event {place.through}, and not at {wish.at}"
+            raise ForkRefused(execution_id=row.execution_id, why=why)
+        return place
+
+    async def _origin(self, row: ExecutionRow, through: int, fork_id: ExecutionId) -> Origin:
+        run_id = row.execution_id
+        if not 0 <= through < row.length:
+            why = f"there is no event {through}: its events are numbered 0 to {row.length - 1}"
+            raise ForkRefused(execution_id=run_id, why=why)
+        state = (await self._folded(row, through))._replace(execution_id=fork_id)
+        if state.is_terminal:
+            why = f"with event {through} it is {state.status}, and there is nothing left to go on with"
+            raise ForkRefused(execution_id=run_id, why=why, hint="Fork it at an event before its end.")
+        return Origin(Source(run_id, row.incarnation, through), state)
+
+    async def _made(
+        self, store: EventFork, origin: Origin, fact: f.ExecutionForked, *, by: JsonObject, place: Placed | None = None
+    ) -> ExecutionState:
+        """Fork a run, its children before it, so that one which is there is whole."""
+        messages = [
+            message for child in unheard(origin.state) for message in await self._child(store, origin, child, by)
+        ]
+        run_id = origin.state.execution_id
+        journal = self._driver.journal(origin.state, None, drives=False, writer=Aside())
+        journal.commit("EXECUTION_FORKED", fact, by)
+        if place is not None and place.outcome is not None:
+            type_, outcome = place.outcome
+            journal.commit(type_, outcome, {**by, **place.metadata})
+        forked = await store.fork(origin.source, journal.take())
+        if isinstance(forked, Conflict):
+            raise ExecutionAlreadyExists(execution_id=run_id)
+        if isinstance(forked, SourceLacking):
+            raise ForkRefused(execution_id=origin.source.execution_id, why="its log has changed meanwhile")
+        for sent in messages:
+            lane = Lane(run_id, forked.incarnation)
+            await self._storage.insert(*lane, kind="message", key=sent.key, at=sent.at, body=sent.body)
+        return journal.state
+
+    async def _child(self, store: EventFork, parent: Origin, child: ExecutionId, by: JsonObject) -> Sequence[Send]:
+        """Fork a child as it was when its parent was; return what it had sent by then, where it had ended."""
+        found = await self._as_it_was(child, parent.state.at)
+        if found is None:
+            return ()
+        row, through = found
+        state = await self._folded(row, through)
+        if state.is_terminal:
+            return sends_of(state)
+        parent_id = parent.state.execution_id
+        fork_id = _child_of(parent_id, child, parent.source.execution_id)
+        origin = Origin(Source(row.execution_id, row.incarnation, through), state._replace(execution_id=fork_id))
+        about = {**(state.facts.parent or {}), "execution_id": parent_id, "stands_for": child}
+        fact = fact_of(origin, self._driver.token(16))._replace(parent=about)
+        await self._made(store, origin, fact, by=by)
+        return ()
+
+    async def _folded(self, row: ExecutionRow, through: int) -> ExecutionState:
+        events = await read_log(self._storage, row.execution_id, length=through + 1)
+        refuse_newer(events)
+        return fold(events[: through + 1], empty_state(row.execution_id))
+
+    async def _as_it_was(self, child: ExecutionId, at: int) -> tuple[ExecutionRow, int] | None:
+        """Return the link of *child* that was the last at that time (ms since the epoch), and its last event then."""
+        rows = await self._storage.find(ExecutionQuery(chain=child, limit=_LINKS_MAX))
+        begun = [row for row in rows if row.index.started_at <= at]
+        if not begun:
+            return None
+        row = max(begun, key=lambda each: each.index.link)
+        events = await read_log(self._storage, row.execution_id, length=row.length)
+        return row, max(event.sequence for event in events if event.at <= at)
+
+
+def _child_of(fork_id: ExecutionId, child: ExecutionId, parent: ExecutionId) -> ExecutionId:
+    """Return the id of the fork of *child*, whose *parent* is forked as *fork_id*."""
+    name = child.removeprefix(f"{parent}:") if child.startswith(f"{parent}:") else values.digest(child)
+    whole = f"{fork_id}:{name}"
+    return ExecutionId(whole if len(whole) <= _CHILD_MAX else f"{fork_id[:_PARENT_KEPT]}:{values.digest(whole)}")
+
+
+class ForkingVerbs:
+    """The verb of a runtime that forks."""
+
+    _authorization: Authorization
+    _forking: Forking
+
+    async def fork(
+        self,
+        execution_id: str,
+        *,
+        at: int | None = None,
+        edit: Edit | None = None,
+        id: str | None = None,
+        reason: str | None = None,
+        principal: str | None = None,
+    ) -> Outcome[Any]:
+        """Begin a run as a copy of another once event *at* has happened there; `resume` goes on with it, another way.
+
+        The other run is not touched, and never hears of it. What stood open is asked anew: gates get answers of their own, and
+        an effect that was under way is done again. With *edit* one input or output is another in the fork, and it begins just
+        before; nothing need be said of *at*. The id is made up unless *id* is given. The outcome is `forked`.
+
+        Raises:
+            ExecutionNotFound, ForkRefused, ExecutionAlreadyExists, InvalidId: nothing was written.
+            Denied: only the refusal was written.
+        """
+        await self._authorization.ask("fork", execution_id, principal)
+        return await self._forking.fork(execution_id, Wish(at, edit, id, reason), principal)

@@ -1,0 +1,58 @@
+"""Copying the beginning of a log inside Postgres: the part of `PostgresStorage` that is an `EventFork`."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from loom.core.ids import Incarnation
+from loom.plugins.postgres.session import Raw
+from loom.spi.event_fork import Forked, Source, SourceLacking
+from loom.spi.event_store import Append, Appended, Conflict
+from loom.spi.feed import Wakes
+
+T = TypeVar("T")
+
+FORK: Final = (
+    "SELECT loom.fork($1, $2, $3, $4::jsonb, $5::bigint[], $6::text[], $7::bigint[], $8::bytea[], $9::bytea[])"
+)
+
+
+class PostgresForks(ABC):
+    """Begins logs with a copy; how a statement gets to the database is the storage's business."""
+
+    _wakes: Wakes
+
+    @abstractmethod
+    async def _change(self, work: Callable[[Raw], Awaitable[T]], *, repeatable: bool = True) -> T: ...
+
+    async def fork(self, source: Source, item: Append) -> Forked:
+        """Begin the log of *item* with a copy of *source*, in one round trip; see `EventFork.fork`."""
+        index, length = item.index, item.expected + len(item.events)
+        head = {
+            "id": item.execution_id,
+            "length": length,
+            "flow": index.flow,
+            "status": index.status,
+            "started_at": index.started_at,
+            "updated_at": index.updated_at,
+            "wake_at": index.wake_at,
+            "gates": index.gates,
+            "attributes": index.attributes,
+            "parent": index.parent or None,
+            "appended": [[item.append_id, item.expected, length]],
+        }
+        columns = [list(column) for column in zip(*item.events, strict=True)]
+
+        async def work(raw: Raw) -> str:
+            found: str = await raw.fetchval(FORK, *source, json.dumps(head), *columns)
+            return found
+
+        kind, *numbers = json.loads(await self._change(work))
+        self._wakes.wake({item.execution_id})
+        if kind == "lacking":
+            return SourceLacking()
+        length, run = numbers
+        return Appended(Incarnation(run), length) if kind == "appended" else Conflict(length, Incarnation(run))

@@ -1,0 +1,68 @@
+"""Copying the beginning of a log inside SQLite: the part of `SqliteStorage` that is an `EventFork`."""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import orjson
+
+from loom.core.ids import Incarnation
+from loom.spi.event_fork import Forked, Source, SourceLacking
+from loom.spi.event_store import Append, Appended, Conflict
+from loom.spi.feed import Wakes
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_TAKEN: Final = "SELECT run, length, json(appended) FROM executions WHERE id = ?"
+_SOURCE: Final = """
+    SELECT run, (SELECT count(*) FROM events WHERE events.run = executions.run AND sequence <= ?)
+    FROM executions WHERE id = ?
+"""
+_BEGIN: Final = """
+    INSERT INTO executions (id, length, flow, status, started_at, updated_at, wake_at, gates, attributes, parent, appended)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_COPY: Final = """
+    INSERT INTO events (run, sequence, type, at, payload, metadata)
+    SELECT ?, sequence, type, at, payload, metadata FROM events WHERE run = ? AND sequence <= ? ORDER BY sequence
+"""
+_ADD: Final = "INSERT INTO events (run, sequence, type, at, payload, metadata) VALUES (?, ?, ?, ?, ?, nullif(?, x''))"
+
+
+class SqliteForks(ABC):
+    """Begins logs with a copy; how a statement gets to the database is the storage's business."""
+
+    _wakes: Wakes
+
+    @abstractmethod
+    async def _transact(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    async def fork(self, source: Source, item: Append) -> Forked:
+        """Begin the log of *item* with a copy of *source*; see `EventFork.fork`."""
+        forked = await self._transact(_fork, source, item)
+        self._wakes.wake({item.execution_id})
+        return forked
+
+
+def _fork(raw: sqlite3.Connection, source: Source, item: Append) -> Forked:
+    taken = raw.execute(_TAKEN, (item.execution_id,)).fetchone()
+    if taken is not None:
+        run, length, appended = taken
+        again = any(name == item.append_id and at == item.expected for name, at, _ in orjson.loads(appended))
+        return Appended(Incarnation(run), length) if again else Conflict(length, Incarnation(run))
+    found = raw.execute(_SOURCE, (source.through, source.execution_id)).fetchone()
+    if found != (source.incarnation, source.through + 1):
+        return SourceLacking()
+    index, length = item.index, item.expected + len(item.events)
+    memo = orjson.dumps([(item.append_id, item.expected, length)]).decode()
+    about = (index.flow, index.status, index.started_at, index.updated_at, index.wake_at, index.gates, index.attributes)
+    run = raw.execute(_BEGIN, (item.execution_id, length, *about, index.parent or None, memo)).lastrowid
+    raw.execute(_COPY, (run, source.incarnation, source.through))
+    raw.executemany(_ADD, [(run, *event) for event in item.events])
+    return Appended(Incarnation(run or 0), length)

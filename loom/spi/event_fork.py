@@ -1,0 +1,42 @@
+"""Copying the beginning of a log into a new one, inside the store (spec 4.5, D12): what a fork stands on."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from loom.core.ids import ExecutionId, Incarnation
+from loom.spi.event_store import Append, Appended, Conflict
+
+EVENT_FORK_SPI_VERSION: Final = "1.0.0"
+
+
+class Source(NamedTuple):
+    """The events of one life of an execution, from 0 up to and including *through*."""
+
+    execution_id: ExecutionId
+    incarnation: Incarnation
+    through: int
+
+
+class SourceLacking(NamedTuple):
+    """The log that was to be copied is not there in that life, or lacks some of the events; nothing was written."""
+
+
+Forked: TypeAlias = Appended | Conflict | SourceLacking
+
+
+@runtime_checkable
+class EventFork(Protocol):
+    """A store that can begin a log with a copy of another."""
+
+    async def fork(self, source: Source, item: Append) -> Forked:
+        """Begin the log of *item* with a copy of *source*, and append its events, in one transaction.
+
+        The events are copied as they are, without a look at what is in them. *item* begins a log: it has no incarnation, and its
+        *expected* is the length of the copy. Of the rest of it only `append_id`, `events` and `index` count; the new log has an
+        empty lane, and nobody holds it. Where its id is taken it is a `Conflict`, unless this very item was written before.
+
+        Raises:
+            StoreUnavailable: nothing is known to be written; asking again with the same append id is safe.
+        """
+        ...
