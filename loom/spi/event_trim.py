@@ -1,4 +1,4 @@
-"""Taking logs out of a store: which may go, and deleting them.
+"""Taking events out of a store: deleting whole logs and which may go, and removing the first part of a log.
 
 A *family* is the links of a chain, the chains that one of them has spawned, and so on down: a run with its children and theirs.
 It is deleted whole or kept whole. So no run loses a child that it may ask for again; and none that begins under the id of a
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from loom.core.ids import ExecutionId
-from loom.spi.event_store import ExecutionRow, Head
+from loom.spi.event_store import ExecutionRow, Head, Lane, Request
+from loom.spi.snapshot_store import Snapshot
 
 EVENT_TRIM_SPI_VERSION: Final = "1.0.0"
 
@@ -67,7 +68,11 @@ class EndedIndex(Protocol):
 
 @runtime_checkable
 class EventTrim(Protocol):
-    """Deleting. What is gone is gone: an id that is used again has another life."""
+    """Deleting, whole logs and parts of them. What is gone is gone; where it is to be kept, it was put into an archive before.
+
+    To trim a log or a lane moves nothing else: its length, the numbers of what stays and what comes, the keys that are taken,
+    the index row and the lease are as before, and who drives the run is not disturbed.
+    """
 
     async def delete(self, families: Sequence[Sequence[Head]]) -> Sequence[Deleted | Kept]:
         """Delete whole families in one transaction, each on its own terms; one result a family, in order.
@@ -78,5 +83,33 @@ class EventTrim(Protocol):
 
         Raises:
             StoreUnavailable: of each family all is there, or nothing.
+        """
+        ...
+
+    async def trim(self, checkpoint: Snapshot, *, keeping: Sequence[str]) -> int | None:
+        """Remove the events of a log up to and including that of *checkpoint*, and keep that, in one transaction.
+
+        Events of the types *keeping* stay in place. Return how many were removed; None, and nothing was done, where the execution
+        has another life, its log does not hold the event of the checkpoint, or a checkpoint stands there or later already.
+
+        Raises:
+            StoreUnavailable: all was done or nothing; asking again is safe.
+        """
+        ...
+
+    async def consumed(self, lane: Lane, *, after: int = 0, limit_bytes: int = 4 << 20) -> Sequence[Request]:
+        """Return the requests of a lane that an append has consumed and that are whole, with a number above *after*, in order.
+
+        A page ends once its bodies exceed *limit_bytes*, but holds at least one when there is one.
+        """
+        ...
+
+    async def trim_lane(self, lane: Lane, numbers: Sequence[int]) -> int:
+        """Remove the requests *numbers* of a lane, as far as they are consumed and whole, and return how many those were.
+
+        Their numbers are never given again, and their keys stay taken for ever.
+
+        Raises:
+            StoreUnavailable: all was done or nothing; asking again is safe.
         """
         ...

@@ -70,8 +70,9 @@ async def follow(
             page = await read(start)
             for record in page:
                 yield record
-            start += len(page)
-            if not page:
+            if page:
+                start = page[-1].sequence + 1  # events before may have been removed meanwhile
+            else:
                 await _set_within(grown, poll_s)
 
 

@@ -28,6 +28,7 @@ from loom.spi.event_store import (
     Send,
 )
 from loom.spi.feed import Wakes, follow
+from loom.spi.memory_compaction import MemoryCompaction
 from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Log, Logs, Transaction, written_to
 from loom.spi.memory_trim import MemoryTrim
@@ -36,7 +37,7 @@ from loom.spi.schedule_memory import MemorySchedules
 from loom.spi.snapshot_memory import MemorySnapshots
 
 
-class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryTrim, MemoryArchive):
+class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompaction, MemoryTrim, MemoryArchive):
     """A `Storage` that forgets everything with the object.
 
     It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an
@@ -81,12 +82,12 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryTrim, M
     ) -> Sequence[EventRecord]:
         """Return a page of events; see `EventStore.read`."""
         log = self._logs.get(execution_id)
-        return first_page(log.events[start:stop], lambda event: len(event.payload), limit_bytes) if log else []
+        return first_page(log.between(start, stop), lambda event: len(event.payload), limit_bytes) if log else []
 
     async def head(self, execution_id: ExecutionId) -> Head | None:
         """Return where the log stands, None when there is no such execution."""
         log = self._logs.get(execution_id)
-        return Head(execution_id, log.incarnation, len(log.events)) if log else None
+        return Head(execution_id, log.incarnation, log.length) if log else None
 
     async def ids(self, *, after: str = "", prefix: str = "", limit: int = 1000) -> Sequence[ExecutionId]:
         """Return execution ids by code point order; see `EventStore.ids`."""

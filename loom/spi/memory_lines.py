@@ -68,7 +68,7 @@ class _Lines:
 
     def log(self, run: ExecutionId) -> LogStand | None:
         log, tip = self._logs.by_id.get(run), self._logs.tip(run)
-        return LogStand(len(log.events), ended=(tip or log).index.ended) if log else None
+        return LogStand(log.length, ended=(tip or log).index.ended) if log else None
 
     def put(self, entry: Entry) -> None:
         self._entries[entry.run] = entry

@@ -39,6 +39,9 @@ Inserted: TypeAlias = "int | RequestTaken | LaneClosed | None"
 class Log:
     """One life of an execution. *appended* holds the items of the last batch that touched it, *snapshots* are by sequence.
 
+    *length* counts the events there ever were, *events* are those that are still here. Of the requests that are *trimmed* the
+    bodies are gone.
+
     *driver* holds it until *leased_until*. *called* is the number of the last request for which its driver was called, *called_at*
     the time of the first such call, None when there was none. *noted* belongs to `DueTimes`. Times are ms since the epoch.
     """
@@ -46,9 +49,11 @@ class Log:
     execution_id: ExecutionId
     incarnation: Incarnation
     index: IndexRow
+    length: int = 0
     events: list[EventRecord] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     consumed: set[int] = field(default_factory=set)
+    trimmed: set[int] = field(default_factory=set)
     appended: dict[tuple[str, int], Appended] = field(default_factory=dict)
     driver: str = ""
     leased_until: int = 0
@@ -58,6 +63,11 @@ class Log:
     noted: tuple[int, str] | None = None
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
 
+    def between(self, start: int, stop: int | None) -> list[EventRecord]:
+        """Return the events that are here from sequence *start* up to but not including *stop* (None: the end)."""
+        first = bisect_left(self.events, start, key=_sequence)
+        return self.events[first : None if stop is None else bisect_left(self.events, stop, key=_sequence)]
+
     def pending(self) -> list[Request]:
         return [request for request in self.requests if request.number not in self.consumed]
 
@@ -66,6 +76,10 @@ class Log:
         self.leased_until = now + lease.ms if lease.driver else 0
         if not lease.driver:
             self.called, self.called_at = 0, None
+
+
+def _sequence(event: EventRecord) -> int:
+    return event.sequence
 
 
 class Logs:
@@ -99,13 +113,15 @@ class Logs:
         """Begin a log with a copy of another; see `EventFork.fork`."""
         if taken := self.by_id.get(item.execution_id):
             known = taken.appended.get((item.append_id, item.expected))
-            return known or Conflict(len(taken.events), taken.incarnation)
+            return known or Conflict(taken.length, taken.incarnation)
         origin = self.life(source.execution_id, source.incarnation)
-        if origin is None or len(origin.events) <= source.through:
+        copied = origin.between(0, source.through + 1) if origin is not None else []
+        if len(copied) <= source.through:
             return SourceLacking()
         log = self.begin(item.execution_id, item.index)
-        log.events = [*origin.events[: source.through + 1], *item.events]
-        result = Appended(log.incarnation, len(log.events))
+        log.events = [*copied, *item.events]
+        log.length = len(log.events)
+        result = Appended(log.incarnation, log.length)
         log.appended = {(item.append_id, item.expected): result}
         self.due.note(log)
         return result
@@ -115,7 +131,7 @@ class Logs:
         lane, key = self.by_id.get(ExecutionId(log.index.chain)), cancel_key(log.index.link)
         asked = lane is not None and any(request.key == key for request in lane.requests)
         held = (log.driver, max(0, log.leased_until - now), log.is_released, asked)
-        return ExecutionRow(log.execution_id, log.incarnation, len(log.events), log.index, *held)
+        return ExecutionRow(log.execution_id, log.incarnation, log.length, log.index, *held)
 
     def tip_link(self, chain: str) -> int:
         """Return the number of the last link of a chain, 0 when it has none."""
@@ -179,7 +195,7 @@ class Transaction:
         for each in _with_following(item):
             log = self._logs.by_id.get(each.execution_id)
             if each.execution_id in self._refused or not _fits(log, each):
-                return Conflict(len(log.events), log.incarnation) if log else Conflict(0, None)
+                return Conflict(log.length, log.incarnation) if log else Conflict(0, None)
             if log and (refusal := self._leased(log, each)):
                 return refusal
             if left := self._left_in_lane(log, each):
@@ -205,13 +221,14 @@ class Transaction:
     def _write(self, item: Append) -> Appended:
         log = self._logs.by_id.get(item.execution_id) or self._logs.begin(item.execution_id, item.index)
         log.events.extend(item.events)
+        log.length += len(item.events)
         log.index = item.index
         if lane := self._lane(log, item):
             lane.consumed.update(item.consumes)
         if item.lease is not None:
             log.change_lease(item.lease, self._now)
         self._logs.due.note(log)
-        result = self._remember(item, Appended(log.incarnation, len(log.events)))
+        result = self._remember(item, Appended(log.incarnation, log.length))
         log.appended = self._appended[item.execution_id]
         if item.follows is not None:
             self._write(item.follows)
@@ -236,4 +253,4 @@ def written_to(item: Append) -> list[ExecutionId]:
 def _fits(log: Log | None, item: Append) -> bool:
     if log is None:
         return item.expected == 0 and item.incarnation is None
-    return item.expected == len(log.events) and item.incarnation == log.incarnation
+    return item.expected == log.length and item.incarnation == log.incarnation

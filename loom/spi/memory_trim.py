@@ -76,7 +76,7 @@ class MemoryTrim:
 
 
 def _head(log: Log) -> Head:
-    return Head(log.execution_id, log.incarnation, len(log.events))
+    return Head(log.execution_id, log.incarnation, log.length)
 
 
 def _stand(log: Log) -> LogStand:

@@ -18,7 +18,7 @@ class MemorySnapshots:
         """Keep a snapshot that is not ahead of its log; see `SnapshotStore.put_snapshot`."""
         head = snapshot.head
         log = self._kept.by_id.get(head.execution_id)
-        if log is None or log.incarnation != head.incarnation or not 0 <= head.sequence < len(log.events):
+        if log is None or log.incarnation != head.incarnation or not 0 <= head.sequence < log.length:
             return False
         before = log.snapshots.get(head.sequence)
         if before is not None and before.head.is_checkpoint and not head.is_checkpoint:

@@ -52,7 +52,7 @@ class TestMemoryLines(AdmissionStoreConformance):
         return MemoryStorage(clock=clock)
 
 
-@pytest.mark.proves("KER-15")
+@pytest.mark.proves("KER-15", "STO-04")
 class TestMemoryTrim(EventTrimConformance, TrimmedLinesConformance):
     @pytest.fixture
     def clock(self) -> VirtualClock:

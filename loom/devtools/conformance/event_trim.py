@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from loom.core.ids import ExecutionId, Incarnation
 from loom.devtools.conformance.logs import CLAIM, INDEX, NOBODY, REFUND, after, appended, first, insert, payloads
 from loom.devtools.conformance.logs import row_of as row
+from loom.devtools.conformance.trimming import LaneTrimmingConformance, TrimmingConformance
 from loom.spi.admission_store import AdmissionStore, Quiet, Slots, Terms
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import (
@@ -376,7 +377,9 @@ class EndedIndexConformance:
         assert sorted(found) == sorted([*((REFUND, head) for head in heads), (CLAIM, alone)])
 
 
-class EventTrimConformance(DeletingConformance, ReuseConformance, EndedIndexConformance):
+class EventTrimConformance(
+    DeletingConformance, ReuseConformance, EndedIndexConformance, TrimmingConformance, LaneTrimmingConformance
+):
     """All of it."""
 
 

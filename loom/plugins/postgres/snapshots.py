@@ -61,18 +61,10 @@ class PostgresSnapshots(ABC):
 
     async def put_snapshot(self, snapshot: Snapshot) -> bool:
         """Keep a snapshot that is not ahead of its log; see `SnapshotStore.put_snapshot`."""
-        head = snapshot.head
-        about = (head.fold_version, head.state_codec_version, head.codec, head.is_checkpoint, head.at, head.digest)
 
         async def work(raw: Raw) -> bool:
             async with raw.transaction():
-                place = (head.incarnation, head.execution_id, head.sequence)
-                if not await raw.fetchval(_PUT, *place, *about, snapshot.body):
-                    return False
-                if await raw.fetchval(_STILL, head.incarnation):
-                    return True
-                await raw.execute(_ORPHANED, head.incarnation)
-                return False
+                return await put(raw, snapshot)
 
         return await self._change(work)
 
@@ -107,3 +99,16 @@ class PostgresSnapshots(ABC):
         """Return the latest snapshot of executions; see `SnapshotStore.executions_with_snapshots`."""
         rows = await self._read(lambda raw: raw.fetch(_WITH, after or "", limit))
         return [snapshot_head(ExecutionId(row[0]), Incarnation(row[1]), list(row)[2:]) for row in rows]
+
+
+async def put(raw: Raw, snapshot: Snapshot) -> bool:
+    """Keep a snapshot that is not ahead of its log: the inside of a transaction."""
+    head = snapshot.head
+    about = (head.fold_version, head.state_codec_version, head.codec, head.is_checkpoint, head.at, head.digest)
+    place = (head.incarnation, head.execution_id, head.sequence)
+    if not await raw.fetchval(_PUT, *place, *about, snapshot.body):
+        return False
+    if await raw.fetchval(_STILL, head.incarnation):
+        return True
+    await raw.execute(_ORPHANED, head.incarnation)
+    return False

@@ -15,6 +15,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres import reading
 from loom.plugins.postgres.archive import PostgresArchive
+from loom.plugins.postgres.compaction import PostgresCompaction
 from loom.plugins.postgres.dsn import address
 from loom.plugins.postgres.forking import PostgresForks
 from loom.plugins.postgres.hearing import CHANNEL
@@ -52,6 +53,7 @@ class PostgresStorage(
     PostgresLines,
     PostgresSnapshots,
     PostgresTrim,
+    PostgresCompaction,
     PostgresArchive,
     PostgresForks,
 ):

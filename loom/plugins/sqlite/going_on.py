@@ -57,6 +57,7 @@ _MOVE: Final = f"""
 _CONSUME: Final = """
     UPDATE requests SET consumed = 1
     WHERE (run, number) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))
+          AND consumed = 0
 """
 
 Going: TypeAlias = Mapping[ExecutionId, Append]

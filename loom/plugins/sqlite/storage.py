@@ -18,6 +18,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite import reading
 from loom.plugins.sqlite.archive import SqliteArchive
+from loom.plugins.sqlite.compaction import SqliteCompaction
 from loom.plugins.sqlite.connection import SqliteSettings
 from loom.plugins.sqlite.deciding import Insert, Inserted, with_following
 from loom.plugins.sqlite.forking import SqliteForks
@@ -54,6 +55,7 @@ class SqliteStorage(
     SqliteLines,
     SqliteSnapshots,
     SqliteTrim,
+    SqliteCompaction,
     SqliteArchive,
     SqliteForks,
 ):

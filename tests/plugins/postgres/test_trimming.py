@@ -7,7 +7,7 @@ from loom.plugins.postgres.trimming import BY_ID, BY_LIFE
 from tests.plugins.postgres.server import Server
 
 
-@pytest.mark.proves("KER-15")
+@pytest.mark.proves("KER-15", "STO-04")
 class TestPostgresTrim(EventTrimConformance, TrimmedLinesConformance):
     """The kit, against a server that is started for it."""
 

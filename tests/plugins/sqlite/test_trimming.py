@@ -13,7 +13,7 @@ from loom.plugins.sqlite.trimming import BY_ID, BY_LIFE
 from loom.spi.clock import VirtualClock
 
 
-@pytest.mark.proves("KER-15")
+@pytest.mark.proves("KER-15", "STO-04")
 class TestSqliteTrim(EventTrimConformance, TrimmedLinesConformance):
     @pytest.fixture
     def clock(self) -> VirtualClock:
