@@ -45,6 +45,10 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("unpause", "loom_cli.commands.unpause", "Let a paused run go on"),
         Row("resolve", "loom_cli.commands.resolve", "Say what came of an effect in doubt"),
     ),
+    "Branch": (
+        Row("fork", "loom_cli.commands.fork", "Begin a run as a copy of another, to try another way"),
+        Row("diff", "loom_cli.commands.diff", "Set runs side by side, by what they asked and what came of it"),
+    ),
     "Look": (
         Row("ps", "loom_cli.commands.ps", "List executions, the newest first"),
         Row("show", "loom_cli.commands.show", "Say where an execution stands and what it waits for"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
-from loom.core.envelope import EventEnvelope
+from loom.core.envelope import EDITED, EventEnvelope
 from loom.kernel.fold import EVENTS, USER_PREFIX
 from loom.lenses.folding import is_newer
 from loom_cli.wording import CAUSE_WORDS, end_words, joined
@@ -67,7 +67,8 @@ def event_line(event: Event, name_of: NameOf) -> EventLine:
     payload, by = event.payload, event.metadata.get("principal")
     about = _about(payload, name_of)
     failure = getattr(payload, "failure", None)
-    told = [*_words(event), *([f"by {by}"] if by else [])]
+    edited = [f"edited, was event {event.metadata[EDITED]}"] if EDITED in event.metadata else []
+    told = [*_words(event), *edited, *([f"by {by}"] if by else [])]
     if failure is not None:
         return EventLine(about, ", ".join([*told, failure_text(failure)]), is_failure=True)
     field = "data" if event.type.startswith(USER_PREFIX) else _VALUES.get(event.type, "")
@@ -122,6 +123,11 @@ def _differing(differences: Sequence[Mapping[str, Any]]) -> str:
     return f", which asks otherwise: {', '.join(ids[:_IDS_MAX])}{more}" if ids else ""
 
 
+def _forked(payload: Any) -> str:
+    source = f"from {payload.source['execution_id']} after event {payload.source['sequence']}"
+    return joined(source + (", with other arguments" if payload.given is not None else ""), payload.reason or "")
+
+
 def _migrated(payload: Any) -> str:
     where = "other code" if payload.before != payload.after else "the same code"
     told = f"to {where}" if payload.flow is None else f"moved to {where}, {payload.flow} version {payload.version}"
@@ -135,6 +141,7 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "EXECUTION_SUSPENDED": lambda payload: f"waits for {payload.why}" if payload.why else "",
     "EXECUTION_RESUMED": lambda payload: "after it was cut off" if payload.cut_off else "",
     "EXECUTION_CONTINUED": lambda payload: f"goes on as {payload.next}",
+    "EXECUTION_FORKED": _forked,
     "EXECUTION_RETRIED": lambda payload: f"generation {payload.generation}",
     "EXECUTION_MIGRATED": _migrated,
     "PATCH_APPLIED": lambda payload: payload.name,

@@ -89,6 +89,10 @@ class Resuming:
         """Resume the run whose id begins with *text*."""
         run_id, past = self._cli.run(load(self._app, text))
         state = fold(past, empty_state(run_id))
+        if state.status == "forked" and (given != Answer(MISSING, None, None) or self._cli.screen.interactive):
+            self._cli.screen.note(f"driving {run_id} to where it waits")
+            run_id, past = self._cli.run(self._driven_to_a_gate(run_id))
+            state = fold(past, empty_state(run_id))
         step = next_of(state, given, self._driving.hints(run_id), now_ms=self._cli.now_ms())
         waits_unasked = step.kind == "choose" or (step.kind == "ask" and given.gate is None)
         if waits_unasked and state.facts.cancel is None and self._cli.run(_is_to_end(self._app, run_id)):
@@ -105,6 +109,12 @@ class Resuming:
         if not self._cli.screen.interactive:
             return self._driving.tell_state(run_id, past)
         return self._ask(run_id, past, step.gate)
+
+    async def _driven_to_a_gate(self, run_id: ExecutionId) -> tuple[ExecutionId, Sequence[Event]]:
+        """Drive a fork that nobody has driven yet: what it is to be answered at is asked anew."""
+        async with self._app:
+            await self._verb(run_id, MISSING, None)(self._app.runtime)
+            return run_id, await self._app.runtime.events(run_id)
 
     def _verb(self, run_id: ExecutionId, answer: Any, gate: OpenGate | None) -> Verb:
         return lambda runtime: runtime.resume(

@@ -27,6 +27,14 @@ class Going:
     def __init__(self, driver: Driver, flow_of: Callable[[str], Flow[Any, Any]]) -> None:
         self._driver, self._flow_of = driver, flow_of
 
+    async def answering(self, id: str, manner_of: MannerOf, plainly: Manner) -> Outcome[Any]:
+        """Have the run answered; a fork that nobody has driven yet is driven first, since its gates are asked anew."""
+        try:
+            return await self.on(id, manner_of)
+        except ForkUndriven:
+            await self.on(id, lambda *_: plainly)
+            return await self.on(id, manner_of)
+
     async def on(self, id: str, manner_of: MannerOf) -> Outcome[Any]:
         """Take up the run that waits in the store, or hand the request to the drive that this process has of it."""
         run_id, resources = execution_id(id), await self._driver.open()
@@ -118,6 +126,10 @@ async def _stands(drive: Drive) -> bool:
     except LoomError:
         return False  # it has lost the run, or the store, and is about to end
     return drive.ending is None
+
+
+class ForkUndriven(Exception):
+    """A fork that nobody has driven yet is to be answered."""
 
 
 class _GoneOn(Exception):

@@ -35,7 +35,7 @@ from loom.driving.driver import LINGER_S, Ask, Driver, Manner, make_offer, manne
 from loom.driving.effects import EffectRuntime
 from loom.driving.family import FamilyVerbs
 from loom.driving.forking import Forking, ForkingVerbs
-from loom.driving.going import Going
+from loom.driving.going import ForkUndriven, Going
 from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
 from loom.driving.migrating import Migrating, MigratingVerbs
@@ -265,12 +265,14 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
         await self._authorization.ask("answer", execution_id, principal)
 
         def manner_of(state: ExecutionState, incarnation: Incarnation) -> Manner:
+            if state.status == "forked":
+                raise ForkUndriven
             meant = gate_meant(state, gate, shown=shown)
             body = {"start": meant.start, "answer": values.plain(answer), "principal": principal}
             ask = Ask("answer", f"gate:{meant.start}", body, meant.gate)
             return wished._replace(offer=partial(make_offer, self._driver, incarnation, ask))
 
-        return await self._going.on(execution_id, manner_of)
+        return await self._going.answering(execution_id, manner_of, wished)
 
     async def resolve(
         self,

@@ -91,6 +91,13 @@ async def test_two_forks_and_their_source_have_an_answer_each() -> None:
     assert ran == [1, ("pay", 1), ("pay", 2), ("pay", 3)]
 
 
+async def test_a_fork_is_answered_without_being_driven_before() -> None:
+    over = runtime(desk)
+    await over.start(desk, id=RUN)
+
+    assert await resumed(over, await forked(over, 3), answer=2) == [1, 2, 3]
+
+
 async def test_a_fork_after_the_answer_keeps_it() -> None:
     over = runtime(desk)
     await over.start(desk, id=RUN)

@@ -36,6 +36,7 @@ from loom.driving.migrating import Migration
 from loom.driving.replaying import Replayed
 from loom.driving.retrying import retried
 from loom.driving.verdicts import Verdict
+from loom.lenses.comparing import compare
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view
@@ -46,6 +47,7 @@ from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
 from loom_cli.commands.ps import row_json
 from loom_cli.files import template_files
+from loom_cli.forks import fork_json
 from loom_cli.hints import Hints
 from loom_cli.live import state_line
 from loom_cli.migrations import migration_rows
@@ -96,6 +98,16 @@ MIGRATION: Final = Migration(
     version_before="1",
 )
 NIGHTLY: Final = schedule("nightly", "0 3 * * *", sleepy)
+
+
+def viewed(name: str) -> Any:
+    """Return a golden log as it is compared with others."""
+    golden = logs.read(name)
+    state = fold_at(golden.events)
+    return state, execution_view(state, golden.events), golden.events
+
+
+RETRIED, FORKED = viewed("retried"), viewed("forked")
 
 CORES: Final[dict[str, Core]] = {
     "new": Core(
@@ -245,6 +257,18 @@ CORES: Final[dict[str, Core]] = {
         lambda: names_of(KITS["clock"]),
         lambda names: "test_it_tells_milliseconds_since_the_epoch" in names,
         "conformance clock loom.spi.clock:VirtualClock",
+    ),
+    "fork": Core(
+        fork_json,
+        lambda: fork_json(FORKED[0]),
+        lambda told: told["source"] == {"id": "golden-source", "sequence": 5} and told["edited"],
+        "fork r1 --at 1 --json",
+    ),
+    "diff": Core(
+        compare,
+        lambda: compare([RETRIED, FORKED]),
+        lambda comparison: comparison.differences[0].id == "parallel/0/work",
+        "diff r1 r1",
     ),
     "replay": Core(
         proof_of,

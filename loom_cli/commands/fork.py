@@ -1,0 +1,88 @@
+"""`loom fork`: begin a run as a copy of another, to try another way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loom_cli.cli import Cli
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.options import (
+    EVENTS_MAX,
+    AppOption,
+    ExecutionArgument,
+    JsonOption,
+    PrincipalOption,
+    ReasonOption,
+    StoreOption,
+)
+
+if TYPE_CHECKING:
+    from loom.core.outcome import Outcome
+    from loom.core.state import ExecutionState
+
+app = command_app()
+
+
+@app.command()
+def fork(
+    ctx: typer.Context,
+    execution_id: ExecutionArgument,
+    *,
+    at: Annotated[
+        int | None,
+        typer.Option("--at", metavar="N", min=0, max=EVENTS_MAX, help="The last event that the fork shares, from 0."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="CALL", help="Give this step, gate, decision or receive another outcome."),
+    ] = None,
+    input_: Annotated[
+        str | None, typer.Option("--input", metavar="CALL", help="Ask this step with other arguments.")
+    ] = None,
+    value: Annotated[
+        str | None, typer.Option("--value", metavar="JSON", help="What it is given instead: JSON, @FILE, or -.")
+    ] = None,
+    new_id: Annotated[str | None, typer.Option("--id", metavar="NEW", help="The id of the fork.")] = None,
+    reason: ReasonOption = None,
+    principal: PrincipalOption = None,
+    app_: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> ExitCode:
+    """Begin a run as a copy of another, to try another way.
+
+    The other run is not touched. What stood open when event N had happened is asked anew: gates get answers of their own, and a
+    step that was under way is done again. Nobody drives the fork until it is resumed. With --output or --input one thing is
+    another in the fork, which begins just before it.
+
+    Example: loom fork refund-42 --at 3
+
+    Example: loom fork refund-41 --output approval --value false --reason 'had she said no'
+    """
+    from loom_cli.forks import edit_given, fork_json, fork_words
+    from loom_cli.hints import Hints
+    from loom_cli.ids import meant_id
+    from loom_cli.principals import principal_of
+    from loom_cli.screen import Styled
+
+    cli = Cli.of(ctx)
+    edit, acting = edit_given(at, output, input_, value, folder=cli.folder), principal_of(principal)
+    loaded = cli.app(app_, store=store)
+
+    async def forked() -> tuple[Outcome[Any], ExecutionState]:
+        async with loaded:
+            run_id = await meant_id(loaded.storage, execution_id)
+            outcome = await loaded.runtime.fork(run_id, at=at, edit=edit, id=new_id, reason=reason, principal=acting)
+            return outcome, await loaded.runtime.load_state(outcome.execution_id)
+
+    outcome, state = cli.run(forked())
+    if as_json:
+        cli.screen.json(fork_json(state), indent=None)
+        return ExitCode.DONE
+    hints = Hints(outcome.execution_id, app_, store)
+    cli.screen.line(Styled(outcome.execution_id, "bold"), "  ", fork_words(state))
+    cli.screen.line(Styled("  try   ", "dim"), hints.command("resume"))
+    return ExitCode.DONE

@@ -1,0 +1,76 @@
+"""`loom fork` and `loom diff`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.loom_cli.projects import loom
+
+
+@pytest.fixture
+def done(desk: Path) -> Path:
+    """The folder of an app in which the run `r1` has ended."""
+    assert loom("run", "refund", "--set", "order=A", "--set", "amount=1", "--id", "r1", folder=desk).status == 3
+    assert loom("resume", "r1", "--set", "approved=true", folder=desk).status == 0
+    return desk
+
+
+@pytest.mark.proves("BRN-01")
+def test_a_fork_is_told_with_the_command_that_goes_on_with_it(done: Path) -> None:
+    told = loom("fork", "r1", "--at", "2", "--id", "r2", folder=done)
+
+    assert told.status == 0
+    assert told.out == "r2  is a fork of r1 after event 2\n  try   loom resume r2\n"
+    assert "fork of r1 after event 2" in loom("show", "r2", folder=done).out
+    assert "EXECUTION_FORKED     from r1 after event 2  by ada" in loom("logs", "r2", folder=done).out.replace(
+        ", by", "  by"
+    )
+
+
+def test_a_fork_with_an_edit_is_resumed_and_set_beside_its_source(done: Path) -> None:
+    edit = ("--output", "approval", "--value", '{"approved": false}', "--reason", "had she said no")
+
+    forked = loom("fork", "r1", *edit, "--json", folder=done)
+    resumed = loom("resume", forked.json["id"], folder=done)
+    diff = loom("diff", "r1", forked.json["id"], "--json", folder=done)
+
+    assert (forked.json["status"], forked.json["edited"], forked.json["reason"]) == ("forked", True, "had she said no")
+    assert resumed.status == 0
+    assert diff.status == 1
+    assert diff.json["differences"][0]["id"] == "approval"
+    assert "they part at approval" in loom("diff", "r1", forked.json["id"], folder=done).out
+
+
+def test_a_run_beside_itself_is_the_same(done: Path) -> None:
+    same = loom("diff", "r1", "r1", folder=done)
+
+    assert (same.status, same.out.splitlines()[-1]) == (0, "3 calls: all calls are alike")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (["fork", "r1"], 2, "where is it to fork?"),
+        (["fork", "r1", "--output", "approval"], 2, "what is approval to be given instead?"),
+        (["fork", "r1", "--value", "1"], 2, "not of which call"),
+        (["fork", "r1", "--output", "a", "--input", "b", "--value", "1"], 2, "a fork changes one thing"),
+        (["fork", "r1", "--at", "99"], 2, "there is no event 99"),
+        (["fork", "r1", "--output", "aproval", "--value", "1"], 2, "Did you mean approval?"),
+        (["fork", "r1", "--at", "1", "--id", "r1"], 1, "exists already"),
+        (["fork", "nobody", "--at", "1"], 4, "no execution 'nobody'"),
+        (["diff", "r1"], 2, "Name two, or more"),
+        (["diff", "r1", "nobody"], 4, "no execution 'nobody'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words_and_changes_nothing(
+    arguments: list[str], status: int, told: str, done: Path
+) -> None:
+    before = loom("ps", "--json", folder=done).out
+
+    refused = loom(*arguments, folder=done)
+
+    assert (refused.status, refused.out) == (status, "")
+    assert told in refused.err
+    assert loom("ps", "--json", folder=done).out == before
