@@ -50,10 +50,7 @@ def execution_json(view: ExecutionView) -> JsonObject:
         "cancel": view.cancel._asdict() if view.cancel is not None else None,
         "pause": view.pause._asdict() if view.pause is not None else None,
         "scopes": [_scope_json(call) for call in view.of_kind("scope")],
-        "streams": [
-            {**_call_json(call), "chunks": call.outcome.get("chunks"), "failure": call.failure}
-            for call in view.of_kind("stream")
-        ],
+        "streams": [_stream_json(call) for call in view.of_kind("stream")],
         "events": [
             {**_call_json(call), "type": call.type, "data": call.asked.get("data")} for call in view.of_kind("event")
         ],
@@ -139,6 +136,10 @@ def _message_json(call: CallView) -> JsonObject:
 def _decision_json(call: CallView) -> JsonObject:
     named = ("choice", "candidates", "policy", "propensity", "context", "failure")
     return {**_call_json(call), **{name: call.outcome.get(name) for name in named}}
+
+
+def _stream_json(call: CallView) -> JsonObject:
+    return {**_call_json(call), "chunks": call.outcome.get("chunks"), "failure": call.failure}
 
 
 def _scope_json(call: CallView) -> JsonObject:
