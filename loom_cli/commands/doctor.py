@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from loom.core.errors import LoomError
+from loom.core.state import FOLD_VERSION
+from loom.driving.state_codec import STATE_CODEC_VERSION
 from loom.kernel.context import KERNEL_ABI
 from loom.kernel.fold import EVENT_SCHEMA_VERSION
 from loom.plugins.sqlite import wal_safety
@@ -21,6 +23,7 @@ from loom.spi.authorizer import AUTHORIZER_SPI_VERSION
 from loom.spi.clock import CLOCK_SPI_VERSION
 from loom.spi.content_store import CONTENT_STORE_SPI_VERSION
 from loom.spi.errors import StoreNotFound
+from loom.spi.event_fork import EVENT_FORK_SPI_VERSION
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
 from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION
 from loom.spi.host import HOST_SPI_VERSION
@@ -91,10 +94,13 @@ def contracts() -> Report:
     return {
         "kernel_abi": KERNEL_ABI,
         "event_schema": EVENT_SCHEMA_VERSION,
+        "fold": FOLD_VERSION,
+        "state_codec": STATE_CODEC_VERSION,
         "event_store_spi": EVENT_STORE_SPI_VERSION,
         "admission_store_spi": ADMISSION_STORE_SPI_VERSION,
         "content_store_spi": CONTENT_STORE_SPI_VERSION,
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
+        "event_fork_spi": EVENT_FORK_SPI_VERSION,
         "event_trim_spi": EVENT_TRIM_SPI_VERSION,
         "snapshot_store_spi": SNAPSHOT_STORE_SPI_VERSION,
         "archive_store_spi": ARCHIVE_STORE_SPI_VERSION,
