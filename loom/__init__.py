@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from loom.core.arms import gate, timer, topic
     from loom.core.block import Scope, ScopeTask
     from loom.core.choice import Choice
+    from loom.core.claims import ClaimCheck, Claimed
     from loom.core.envelope import EventEnvelope
     from loom.core.errors import LoomError
     from loom.core.failures import (
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from loom.driving.migrating import Carried
     from loom.driving.runtime import WorkflowRuntime
     from loom.kernel.context import Context
+    from loom.plugins.files import file_content
     from loom.plugins.postgres import postgres_storage
     from loom.plugins.sqlite import sqlite_storage
     from loom.spi.memory import MemoryStorage
@@ -58,6 +60,8 @@ __all__ = [
     "Child",
     "ChildFailed",
     "Choice",
+    "ClaimCheck",
+    "Claimed",
     "CompensationFailed",
     "Context",
     "Debounce",
@@ -93,6 +97,7 @@ __all__ = [
     "await_children",
     "define_config",
     "fail",
+    "file_content",
     "flow",
     "gate",
     "postgres_storage",
@@ -115,6 +120,8 @@ _HOMES = {
     "Child": "loom.coordination.children",
     "ChildFailed": "loom.core.failures",
     "Choice": "loom.core.choice",
+    "ClaimCheck": "loom.core.claims",
+    "Claimed": "loom.core.claims",
     "CompensationFailed": "loom.core.failures",
     "Context": "loom.kernel.context",
     "Debounce": "loom.core.starts",
@@ -150,6 +157,7 @@ _HOMES = {
     "await_children": "loom.coordination.children",
     "define_config": "loom.app.config",
     "fail": "loom.core.failures",
+    "file_content": "loom.plugins.files",
     "flow": "loom.core.flow",
     "gate": "loom.core.arms",
     "postgres_storage": "loom.plugins.postgres",

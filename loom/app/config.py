@@ -21,9 +21,12 @@ from loom.core.schedule import Schedule
 from loom.core.step import Step
 from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
+from loom.rings.citing import ContentCiting
+from loom.rings.claim_check import ClaimChecking
 from loom.services.worker import Worker
 from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, ExecutionAuthorizer
 from loom.spi.clock import CLOCK_SPI_VERSION, Clock, Entropy
+from loom.spi.content_store import CONTENT_STORE_SPI_VERSION, ContentStore, HasContent
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, Storage
 from loom.spi.guarding import BodyGuard
 from loom.spi.host import HOST_SPI_VERSION, Host
@@ -38,8 +41,15 @@ class ManifestWarning(UserWarning):
 class LoomApp:
     """A wired app: its runtime, its storage, its registry. `async with app:` closes all it opened."""
 
-    def __init__(self, *, runtime: WorkflowRuntime, registry: Registry, resources: Resources) -> None:
-        self.runtime, self.registry, self.resources = runtime, registry, resources
+    def __init__(
+        self,
+        *,
+        runtime: WorkflowRuntime,
+        registry: Registry,
+        resources: Resources,
+        content: ContentStore | None = None,
+    ) -> None:
+        self.runtime, self.registry, self.resources, self.content = runtime, registry, resources, content
 
     @property
     def storage(self) -> Storage:
@@ -65,7 +75,7 @@ class LoomApp:
         around, was = self.runtime.surroundings, self.runtime
         kept: Any = {each.name: getattr(around, each.name) for each in fields(around) if each.name != "storage"}
         runtime = WorkflowRuntime(was.storage, flows=was.flows, tools=was.tools, **(kept | {"guard": guard}))
-        return LoomApp(runtime=runtime, registry=self.registry, resources=self.resources)
+        return LoomApp(runtime=runtime, registry=self.registry, resources=self.resources, content=self.content)
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,6 +89,8 @@ class LoomApp:
         """Interrupt what is driven, then close resources and storage."""
         await self.runtime.close()
         await self.resources.close()
+        if self.content is not None:
+            await self.content.close()
 
 
 def define_config(
@@ -106,6 +118,7 @@ def define_config(
     on_stream: Callable[[str, str, Any], None] | None = None,
     on_warn: Callable[[str], None] | None = None,
     guard: BodyGuard | None = None,
+    content: ContentStore | None = None,
 ) -> LoomApp:
     """Wire an app from explicit imports and return it. Nothing is opened before the first verb.
 
@@ -118,7 +131,8 @@ def define_config(
     time, longer than which no other waits for it should it be lost. *nesting_max* is how many ancestors a child run may have.
     *on_change* says what becomes of runs whose code has changed: `check` drives on what still fits, `refuse` none, `allow` is
     lenient about arguments.
-    *guard* watches what the bodies of flows do themselves: `loom.devtools.strict.Strict()`, while developing.
+    *guard* watches what the bodies of flows do themselves: `loom.devtools.strict.Strict()`, while developing. *content* is where
+    results go that steps claim: unless given, where *storage* says (docs/guide/content.md).
 
     Raises:
         DuplicateId: two declarations have one id; both places are told.
@@ -131,9 +145,10 @@ def define_config(
     warn = on_warn or _warn
     for line in manifest_warnings(manifest or (), registry):
         warn(line)
-    _require_versions(storage=storage, clock=clock, entropy=entropy, host=host, authorizer=authorizer)
-    held = Resources(resources or {})
-    options: RuntimeOptions = {"effects": EffectRuntime(middleware), "resources": held.get}
+    _require_versions(storage=storage, clock=clock, entropy=entropy, host=host, authorizer=authorizer, content=content)
+    held, storage = Resources(resources or {}), storage or MemoryStorage()
+    contents = content_of(storage) if content is None else content
+    options: RuntimeOptions = {"resources": held.get, **_effects(middleware, contents)}
     options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}
     options |= {"lease_s": _positive("lease_s", lease_s), "nesting_max": nesting_max}
     options |= {"on_change": checked(on_change, "define_config")}
@@ -144,8 +159,20 @@ def define_config(
         options["entropy"] = entropy
     if host is not None:
         options["host"] = host
-    runtime = WorkflowRuntime(storage or MemoryStorage(), flows=registry.flows, tools=registry.tools, **options)
-    return LoomApp(runtime=runtime, registry=registry, resources=held)
+    runtime = WorkflowRuntime(storage, flows=registry.flows, tools=registry.tools, **options)
+    return LoomApp(runtime=runtime, registry=registry, resources=held, content=contents)
+
+
+def _effects(middleware: Sequence[Middleware], contents: ContentStore | None) -> RuntimeOptions:
+    """Return how effects are run, and what notes which *contents* they name."""
+    if contents is None:
+        return {"effects": EffectRuntime(middleware)}
+    return {"effects": EffectRuntime(middleware, claims=ClaimChecking(contents)), "citing": ContentCiting(contents)}
+
+
+def content_of(storage: Storage) -> ContentStore | None:
+    """Return where the contents of the runs in *storage* live unless an app says otherwise, None: nowhere."""
+    return storage.content_store() if isinstance(storage, HasContent) else None
 
 
 def manifest_warnings(manifest: Iterable[Mapping[str, Any]], registry: Registry) -> list[str]:
@@ -163,6 +190,7 @@ _INTERFACES: Final = {
     "entropy": ("clock", CLOCK_SPI_VERSION),
     "host": ("host", HOST_SPI_VERSION),
     "authorizer": ("authorizer", AUTHORIZER_SPI_VERSION),
+    "content": ("content store", CONTENT_STORE_SPI_VERSION),
 }
 
 

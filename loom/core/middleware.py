@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from loom.core.claims import ClaimCheck, Claimed, StepContent
+from loom.core.errors import LoomError
 from loom.core.step import Step, StepContext
 
 
@@ -18,6 +20,35 @@ class EffectContext(NamedTuple):
 
 class StepTimedOut(TimeoutError):
     """An attempt ran longer than the step's timeout."""
+
+
+class EffectInterrupted(BaseException):
+    """An effect could not be brought to its end for a reason that says nothing about it: *error* ends the drive.
+
+    The run stays resumable, and the effect is then run again; one that is not idempotent is in doubt.
+    """
+
+    def __init__(self, error: LoomError) -> None:
+        self.error = error
+        super().__init__(error)
+
+
+class ClaimsResults(Protocol):
+    """What takes the results of steps that declare a claim check, and gives contents to steps: loom/rings/claim_check.py."""
+
+    @property
+    def content(self) -> StepContent:
+        """What a step gets as `step.content`."""
+        ...
+
+    async def claimed(self, check: ClaimCheck[Any], result: Any) -> Claimed[Any, Any]:
+        """Keep *result* where it is larger than *check* allows on the log, and return its envelope.
+
+        Raises:
+            NotSerializable, DigestTooLarge: it, or its digest, cannot be kept.
+            EffectInterrupted: the store could not be written.
+        """
+        ...
 
 
 class Effects(Protocol):

@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
+from loom.core.claims import NO_CONTENT, ClaimCheck, Claimed, StepContent
 from loom.core.errors import InvalidDeclaration, StepNotDurable
 from loom.core.failures import FailureTypes
 from loom.core.ids import declared_name
@@ -18,6 +19,8 @@ from loom.core.retry import ONCE, Retry
 
 P = ParamSpec("P")
 R = TypeVar("R")
+D = TypeVar("D")
+D_co = TypeVar("D_co", covariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
 DETACHED: Final = "detached"
@@ -30,7 +33,8 @@ class StepContext:
     *idempotency_key* is the same for every attempt of this step of this run, across crashes: hand it to the other
     side. *attempt* counts from 1. *deadline* is when this attempt is cut off (monotonic seconds of the running
     loop), None without a timeout. *resources* are those of `define_config(resources=...)`. *generation* is how often the
-    run had been retried when it asked for this step.
+    run had been retried when it asked for this step. *content* gives the results that other steps have claimed, and takes one
+    that is larger than memory.
     """
 
     execution_id: str
@@ -42,6 +46,7 @@ class StepContext:
     deadline: float | None = None
     generation: int = 0
     cancelled: Callable[[], bool] = bool
+    content: StepContent = NO_CONTENT
 
     @property
     def is_cancelled(self) -> bool:
@@ -89,6 +94,7 @@ class Step(Generic[P, R_co]):
     naming: Naming = BY_OCCURRENCE
     description: str = ""
     is_tool: bool = False
+    claim_check: ClaimCheck[Any] | None = None
     is_async: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -198,6 +204,19 @@ class StepDecorator:
         return _declare(fn, **self._options)
 
 
+class ClaimingDecorator(Protocol[D_co]):
+    """What a decorator with `claim_check` is to a type checker: the result of the step is the envelope of what is returned."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[StepContext, P], Awaitable[R]], /) -> Step[P, Claimed[R, D_co]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Step[P, Claimed[R, D_co]]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[StepContext, P], R], /) -> Step[P, Claimed[R, D_co]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Step[P, Claimed[R, D_co]]: ...
+
+
 @overload
 def step(fn: Callable[Concatenate[StepContext, P], Awaitable[R]], /) -> Step[P, R]: ...
 @overload
@@ -216,6 +235,17 @@ def step(
     reads: bool = ...,
     failures: FailureTypes | None = ...,
 ) -> StepDecorator: ...
+@overload
+def step(
+    *,
+    claim_check: ClaimCheck[D],
+    id: str | None = ...,
+    retry: Retry = ...,
+    timeout: timedelta | None = ...,
+    idempotent: bool = ...,
+    reads: bool = ...,
+    failures: FailureTypes | None = ...,
+) -> ClaimingDecorator[D]: ...
 def step(
     fn: Callable[..., Any] | None = None,
     /,
@@ -226,13 +256,15 @@ def step(
     idempotent: bool = True,
     reads: bool = False,
     failures: FailureTypes | None = None,
+    claim_check: ClaimCheck[Any] | None = None,
 ) -> Any:
     """Declare a durable unit of work.
 
     *id* is the function's name unless given. *timeout* bounds one attempt. `idempotent=False` says that running it
     twice does harm: it is started once, and if Loom cannot know whether it happened, the run parks in doubt.
     `reads=True` says that it changes nothing anywhere, so it need not wait for earlier outcomes to be on disk.
-    *failures* declares channels for `fail`, or the author's own exception types.
+    *failures* declares channels for `fail`, or the author's own exception types. With *claim_check* the result is claimed: what
+    `ctx.run` returns is its envelope, and a large result itself is kept as a content.
 
     Raises:
         InvalidDeclaration: the function or the options cannot be honoured.
@@ -245,6 +277,7 @@ def step(
         idempotent=idempotent,
         reads=reads,
         failures=dict(failures or {}),
+        claim_check=claim_check,
     )
     return decorator if fn is None else decorator(fn)
 
@@ -268,6 +301,18 @@ def tool(
     reads: bool = ...,
     failures: FailureTypes | None = ...,
 ) -> StepDecorator: ...
+@overload
+def tool(
+    *,
+    claim_check: ClaimCheck[D],
+    id: str | None = ...,
+    description: str | None = ...,
+    retry: Retry = ...,
+    timeout: timedelta | None = ...,
+    idempotent: bool = ...,
+    reads: bool = ...,
+    failures: FailureTypes | None = ...,
+) -> ClaimingDecorator[D]: ...
 def tool(
     fn: Callable[..., Any] | None = None,
     /,
@@ -279,6 +324,7 @@ def tool(
     idempotent: bool = True,
     reads: bool = False,
     failures: FailureTypes | None = None,
+    claim_check: ClaimCheck[Any] | None = None,
 ) -> Any:
     """Declare a step that is also reachable by id (`ctx.execute`), with a JSON schema taken from its signature.
 
@@ -294,5 +340,6 @@ def tool(
         idempotent=idempotent,
         reads=reads,
         failures=dict(failures or {}),
+        claim_check=claim_check,
     )
     return decorator if fn is None else decorator(fn)

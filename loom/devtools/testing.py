@@ -27,6 +27,8 @@ from loom.core.ids import ExecutionId
 from loom.devtools.strict import OTHER_HASHES, Strict
 from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
+from loom.rings.citing import ContentCiting
+from loom.rings.claim_check import ClaimChecking
 from loom.services.worker import Report
 from loom.spi.clock import SeededEntropy, VirtualClock
 from loom.spi.errors import StoreError
@@ -119,7 +121,10 @@ class VirtualWorld:
             "clock": self._clock,
             "entropy": SeededEntropy(self._seed + (number << 64)),
             "host": VirtualHost(self._clock, number),
-            "effects": EffectRuntime(around.effects.middleware, threads=OneAtATime()),
+            "effects": EffectRuntime(
+                around.effects.middleware, threads=OneAtATime(), claims=ClaimChecking(self.storage.content_store())
+            ),
+            "citing": ContentCiting(self.storage.content_store()),
             "grace_s": 0.0,
             "idle_s": 0.0,
             "linger_max_ms": 0,

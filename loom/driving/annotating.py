@@ -69,8 +69,10 @@ class Annotating:
     async def _ask(self, state: ExecutionState, incarnation: Incarnation, note: Note, principal: str | None) -> bool:
         run_id, around = state.execution_id, self._driver.around
         body = values.dumps({**note._asdict(), "principal": principal})
+        lane = await self._driver.lane(run_id, incarnation)
+        await around.before_insert(lane, body)
         number = await around.storage.insert(
-            *await self._driver.lane(run_id, incarnation),
+            *lane,
             kind=_KINDS[type(note)][0],
             key="",
             at=around.clock.now_ms(),

@@ -192,7 +192,7 @@ class Driver:
         """
         loop = asyncio.get_running_loop()
         if self._writer is None or self._writer[0] is not loop:
-            self._writer = (loop, GroupWriter(self.around.storage, idle_s=self.around.idle_s))
+            self._writer = (loop, GroupWriter.of(self.around))
         return Journal(
             state,
             writer=writer or self._writer[1],
@@ -448,8 +448,8 @@ class Driver:
     ) -> int | RequestTaken | LaneClosed | None:
         """Insert a request of a verb durably, while the run is open; see `RequestLane.insert`."""
         at, body = self.around.clock.now_ms(), values.dumps(ask.body)
-        lane = await self.lane(run_id, incarnation)
-        key = once(run_id, ask.key)
+        lane, key = await self.lane(run_id, incarnation), once(run_id, ask.key)
+        await self.around.before_insert(lane, body)
         return await self.around.storage.insert(*lane, kind=ask.kind, key=key, at=at, body=body, while_open=True)
 
     async def lane(self, run_id: ExecutionId, incarnation: Incarnation) -> Lane:

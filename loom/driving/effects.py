@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from loom.core.middleware import EffectContext, Middleware, Next, StepTimedOut
+from loom.core.claims import ClaimCheck, ContentNotWired
+from loom.core.middleware import ClaimsResults, EffectContext, Middleware, Next, StepTimedOut
 from loom.core.step import Step, StepContext
 from loom.spi.threads import DaemonThreads
 
@@ -22,8 +24,14 @@ from loom.spi.threads import DaemonThreads
 class EffectRuntime:
     """Runs effects, through the middleware it was made with."""
 
-    def __init__(self, middleware: Sequence[Middleware] = (), *, threads: DaemonThreads | None = None) -> None:
-        self.middleware = tuple(middleware)
+    def __init__(
+        self,
+        middleware: Sequence[Middleware] = (),
+        *,
+        threads: DaemonThreads | None = None,
+        claims: ClaimsResults | None = None,
+    ) -> None:
+        self.middleware, self.claims = tuple(middleware), claims
         self._threads = threads or DaemonThreads()
 
     def chain(self) -> list[str]:
@@ -40,11 +48,19 @@ class EffectRuntime:
 
         Raises, when awaited:
             StepTimedOut: it took longer than the step allows; a thread has ended by then all the same.
+            ContentNotWired (at once): its result is to be claimed, and there is no place for contents.
         """
+        if step.claim_check is not None and self.claims is None:
+            raise ContentNotWired(what=f"the result of {step.id}")
+        if context is not None and self.claims is not None:
+            context = replace(context, content=self.claims.content)
         if context is not None and self.middleware:
             work = self._through(step, context, kwargs, partial(self._call, step, context, args))
         else:
             work = self._call(step, context, args, kwargs)
+        if step.claim_check is not None:
+            assert self.claims is not None
+            work = _claimed(self.claims, step.claim_check, work)
         return work if step.timeout is None else _bounded(work, step.timeout)
 
     def _through(
@@ -83,6 +99,11 @@ class EffectRuntime:
 
 def _link(middleware: Middleware, about: EffectContext, after: Next, kwargs: dict[str, Any]) -> Awaitable[Any]:
     return middleware(about, kwargs, after)
+
+
+async def _claimed(claims: ClaimsResults, check: ClaimCheck[Any], work: Awaitable[Any]) -> Any:
+    """Return the envelope of what *work* gives: outside of all middleware, which sees the result itself."""
+    return await claims.claimed(check, await work)
 
 
 async def _bounded(work: Awaitable[Any], timeout: timedelta) -> Any:

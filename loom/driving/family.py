@@ -30,7 +30,7 @@ from loom.kernel.codec import decode_events
 from loom.kernel.drive import Drive
 from loom.kernel.errors import DriveInterrupted
 from loom.spi.conflicts import SequenceConflict
-from loom.spi.event_store import ExecutionQuery, ExecutionRow, RequestTaken, cancel_key
+from loom.spi.event_store import ExecutionQuery, ExecutionRow, Lane, RequestTaken, cancel_key
 from loom.spi.surroundings import Surroundings
 
 FAMILY: Final[contextvars.ContextVar[Family]] = contextvars.ContextVar("loom_family")
@@ -337,6 +337,7 @@ class Family:
         chain, incarnation = _chain_of(drive.state)
         [sent] = sends_of(await self.verbs.load_state(row.execution_id))
         insert, life = self._storage.insert, incarnation or _incarnation(drive)
+        await self._around.before_insert(Lane(chain, life), sent.body)
         taken = await insert(chain, life, kind="message", key=sent.key, at=sent.at, body=sent.body)
         is_heard = not isinstance(taken, RequestTaken) or taken.pending or taken.number in _received(drive.state)
         if row.index.status == "failed" and not is_heard:

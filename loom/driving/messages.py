@@ -86,12 +86,14 @@ class Messages:
         if row is None or lane is None:
             raise ExecutionNotFound(execution_id=run_id, store=around.storage.url)
         body = {"topic": sent.topic, "message": sent.message, "principal": sent.principal}
+        written = values.dumps(body)
+        await around.before_insert(lane, written)
         inserted = await around.storage.insert(
             *lane,
             kind="message",
             key=f"message:{sent.key}" if sent.key else "",
             at=around.clock.now_ms(),
-            body=values.dumps(body),
+            body=written,
             while_open=True,
         )
         if inserted is None:

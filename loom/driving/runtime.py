@@ -46,6 +46,7 @@ from loom.driving.starting import Starting
 from loom.driving.stopping import Stopping, StoppingVerbs, due_at
 from loom.driving.waiting import state_once
 from loom.spi.authorizer import ExecutionAuthorizer
+from loom.spi.citing import Citing
 from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom.spi.guarding import BodyGuard
@@ -92,6 +93,7 @@ class RuntimeOptions(TypedDict, total=False):
     on_durable_event: Callable[[Event], None] | None
     on_stream: Callable[[str, str, Any], None] | None
     guard: BodyGuard | None
+    citing: Citing | None
 
 
 class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):

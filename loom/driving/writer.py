@@ -8,9 +8,11 @@ from typing import Final
 
 from loom.core.errors import LoomError
 from loom.kernel.journal import Journal, resolve
+from loom.spi.citing import Citing
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult, EventStore
-from loom.spi.surroundings import IDLE_S
+from loom.spi.limits import ENTRY_BYTES_MAX, EntryTooLarge
+from loom.spi.surroundings import IDLE_S, Surroundings
 
 QUEUE_EVENTS_MAX: Final = 10_000
 QUEUE_BYTES_MAX: Final = 16 << 20
@@ -22,19 +24,28 @@ BATCH_EVENTS: Final = 512
 class GroupWriter:
     """Group commit: one task that drains every journal with something to write into one append.
 
-    Events that nobody waits for may gather for *idle_s* seconds.
+    Events that nobody waits for may gather for *idle_s* seconds. *citing* is told of each batch before it is written.
     """
 
-    def __init__(self, store: EventStore, *, idle_s: float = IDLE_S) -> None:
-        self._store, self._idle_s = store, idle_s
+    def __init__(self, store: EventStore, *, idle_s: float = IDLE_S, citing: Citing | None = None) -> None:
+        self._store, self._idle_s, self._citing = store, idle_s, citing
         self._ready: dict[Journal, None] = {}
         self._task: asyncio.Task[None] | None = None
         self._events = self._bytes = 0
         self._room: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
+    @classmethod
+    def of(cls, around: Surroundings) -> GroupWriter:
+        """Return the writer of a runtime, for the running loop."""
+        return cls(around.storage, idle_s=around.idle_s, citing=around.citing)
+
     def enqueue(self, journal: Journal, events: int, size: int) -> None:
-        """Have *journal* asked for what it has ready, with the next batch."""
+        """Have *journal* asked for what it has ready, with the next batch. An event larger than a log takes ends the journal."""
+        if size > ENTRY_BYTES_MAX:
+            run_id = journal.state.execution_id
+            journal.lost(EntryTooLarge(what=f"event {journal.state.sequence} of {run_id}", size=size))
+            return
         self._events += events
         self._bytes += size
         self._ready[journal] = None
@@ -108,6 +119,8 @@ class GroupWriter:
     async def _append(self, items: Sequence[Append]) -> Sequence[AppendResult]:
         for attempt in range(1, TRIES_MAX + 1):
             try:
+                if self._citing is not None:
+                    await self._citing.before_append(items)
                 return await self._store.append(items)
             except StoreUnavailable:
                 if attempt == TRIES_MAX:

@@ -277,7 +277,7 @@ class Drive:
     def interrupted_by(self, error: BaseException) -> None:
         """An effect met a cancellation or an exit that is not the drive's own."""
         if not isinstance(error, DriveEnding):
-            self.stop(DriveInterrupted(execution_id=self.state.execution_id))
+            self.stop(getattr(error, "error", None) or DriveInterrupted(execution_id=self.state.execution_id))
 
     def _landing_failed(self, call: Call, error: Exception) -> None:
         self.stop(DriveFaulted(execution_id=self.state.execution_id, what=call.id, why=repr(error)))

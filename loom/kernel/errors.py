@@ -8,7 +8,9 @@
     |           BranchWasCut
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound; ContentMissing     spi/content_store.py
-    |- NotSerializable, RecordUnreadable, InvalidPayload  values/ and its parts
+    |- NotSerializable: ResultTooLarge; RecordUnreadable, InvalidPayload  values/ and its parts
+    |- EntryTooLarge                                      spi/limits.py
+    |- ContentNotWired, DigestTooLarge                    core/claims.py
     |- SequenceConflict: Fenced                           spi/conflicts.py
     |- LogNewerThanCode, LogCorrupt
     |- ExecutionNotFound, ExecutionAlreadyExists,                  driving/errors.py

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from loom.core.inside import INSIDE
+from loom.core.middleware import EffectInterrupted
 from loom.kernel.calls import Call, DriveEnding
 
 Work = Callable[[], Coroutine[Any, Any, Any]]
@@ -115,4 +116,4 @@ def _seen(error: BaseException) -> BaseException:
 
 def is_interruption(error: BaseException) -> bool:
     """Whether *error* ends the drive and says nothing about the effect."""
-    return isinstance(error, (KeyboardInterrupt, asyncio.CancelledError, DriveEnding))
+    return isinstance(error, (KeyboardInterrupt, asyncio.CancelledError, DriveEnding, EffectInterrupted))

@@ -13,6 +13,7 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.spi import memory_leases
 from loom.spi.archive_memory import MemoryArchive
 from loom.spi.clock import Clock, SystemClock
+from loom.spi.content_memory import MemoryContent
 from loom.spi.event_fork import Forked, Source
 from loom.spi.event_store import (
     Append,
@@ -51,6 +52,7 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompact
         MemoryLines.__init__(self)
         MemoryArchive.__init__(self)
         self._kept = Logs(clock or SystemClock())
+        self._contents = MemoryContent(clock=self._kept.clock)
         self._logs = self._kept.by_id
         self._wakes = Wakes()
 
@@ -58,6 +60,10 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompact
     def url(self) -> str:
         """The name of the store in messages."""
         return "memory:"
+
+    def content_store(self) -> MemoryContent:
+        """Return where the contents of its runs live: in memory, too."""
+        return self._contents
 
     async def open(self) -> None:
         """Do nothing: the store is there once it is made."""

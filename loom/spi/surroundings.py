@@ -10,10 +10,12 @@ from loom.core.changes import OnChange
 from loom.core.envelope import EventEnvelope
 from loom.core.middleware import Effects
 from loom.spi.authorizer import ExecutionAuthorizer
+from loom.spi.citing import Citing
 from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
-from loom.spi.event_store import Storage
+from loom.spi.event_store import Lane, Storage
 from loom.spi.guarding import BodyGuard
 from loom.spi.host import Host, SystemHost
+from loom.spi.limits import ENTRY_BYTES_MAX, EntryTooLarge
 
 Event = EventEnvelope[Any]
 GRACE_S: Final = 10.0
@@ -33,7 +35,7 @@ class Surroundings:
     nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone. No drive waits in place
     for what is due in more than *linger_max_ms*, whatever a verb says. Events that nobody waits for may gather for *idle_s*.
     *nesting_max* is how many ancestors a run may have, *on_change* what becomes of one whose code has changed.
-    *guard* watches the bodies of flows.
+    *guard* watches the bodies of flows. *citing* is told of all that is about to be written to a log or a lane.
     """
 
     storage: Storage
@@ -54,3 +56,16 @@ class Surroundings:
     on_durable_event: Callable[[Event], None] | None = None
     on_stream: Callable[[str, str, Any], None] | None = None
     guard: BodyGuard | None = None
+    citing: Citing | None = None
+
+    async def before_insert(self, lane: Lane, body: bytes) -> None:
+        """Have noted what a request for *lane* names, before it is inserted.
+
+        Raises:
+            EntryTooLarge: it is larger than a log takes; nothing is to be inserted.
+            StoreError: it could not be noted; nothing is to be inserted.
+        """
+        if len(body) > ENTRY_BYTES_MAX:
+            raise EntryTooLarge(what=f"what is sent to {lane.execution_id}", size=len(body))
+        if self.citing is not None:
+            await self.citing.before_insert(lane, body)

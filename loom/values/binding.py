@@ -9,10 +9,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from loom import values
+from loom.core.claims import ClaimCheck
 from loom.core.flow import resolved_hints
 from loom.core.json import JsonObject
 from loom.core.missing import MISSING
 from loom.core.step import Step
+from loom.values.results import codec_of_result
 
 VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 INLINE_CODECS_MAX: Final = 512
@@ -21,12 +23,14 @@ INLINE_CODECS_MAX: Final = 512
 class Binding:
     """How one function is called durably: bind arguments by name, encode them, decode them for the callee."""
 
-    def __init__(self, fn: Callable[..., Any], signature: inspect.Signature | None) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], signature: inspect.Signature | None, *, claim_check: ClaimCheck[Any] | None = None
+    ) -> None:
         hints = _hints(fn) if signature is not None else {}
         parameters = list(signature.parameters.values()) if signature is not None else []
         self.signature = signature
         self.returns = hints.get("return", MISSING)
-        self.result = values.codec_for(self.returns, "result")
+        self.result = codec_of_result(self.returns, claim_check)
         self.hints = {p.name: _whole(p, hints.get(p.name, MISSING)) for p in parameters}
         self.codecs = {name: values.codec_for(hint, name) for name, hint in self.hints.items()}
         self.variadic = any(p.kind in VARIADIC for p in parameters)
@@ -128,13 +132,13 @@ def binding_of_function(fn: Callable[..., Any]) -> Binding:
 
 
 @lru_cache(maxsize=4096)
-def _binding(fn: Callable[..., Any], takes_context: bool) -> Binding:
+def _binding(fn: Callable[..., Any], takes_context: bool, claim_check: ClaimCheck[Any] | None) -> Binding:
     signature = inspect.signature(fn)
     if takes_context:
         signature = signature.replace(parameters=list(signature.parameters.values())[1:])
-    return Binding(fn, signature)
+    return Binding(fn, signature, claim_check=claim_check)
 
 
 def binding_of(step: Step[Any, Any]) -> Binding:
     """Return the binding of a declared step."""
-    return _binding(step.fn, step.takes_context)
+    return _binding(step.fn, step.takes_context, step.claim_check)

@@ -9,6 +9,8 @@ import collections
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from loom.core.claims import FORMS, Claimed
+from loom.core.ids import content_ref
 from loom.values.encoding import FACTORIES
 from loom.values.places import ANY, Place, fields_of
 from loom.values.shapes import Shape, Trouble, label, named, url_type
@@ -205,6 +207,14 @@ def _read_url(json: Any, place: Place) -> Any:
     return url_type(name)(read_text(text))
 
 
+def _read_claimed(json: Any, place: Place) -> Claimed[Any, Any]:
+    ref, size, form = json.get("ref"), json["size"], json["form"]
+    if type(size) is not int or form not in FORMS:
+        raise TypeError("no envelope")
+    digest, inline = read(json.get("digest"), ANY), read(json.get("inline"), ANY)
+    return Claimed(ref=None if ref is None else content_ref(ref), size=size, form=form, digest=digest, inline=inline)
+
+
 def _leaf(tag: Tag) -> Reader:
     return lambda json, place: tag.read(json)
 
@@ -226,6 +236,7 @@ READERS: Final[dict[str, Reader]] = {
         "$defaultdict": _read_defaultdict,
         "$enum": _read_enum,
         "$url": _read_url,
+        "$claimed": _read_claimed,
         **{tag.name: _leaf(tag) for tag in TAGS},
     }.items()
 } | {"$type": _typed}

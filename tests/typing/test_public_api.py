@@ -93,6 +93,56 @@ async def undoing(ctx: loom.Context, claim: Claim) -> str:
     return ""
 
 
+class Summary(BaseModel):
+    """A digest."""
+
+    words: int
+
+
+def summary(page: bytes) -> Summary:
+    return Summary(words=len(page.split()))
+
+
+@loom.step(claim_check=loom.ClaimCheck(digest=summary), retry=loom.Retry(attempts=2))
+async def fetch_page(url: str) -> bytes:
+    return url.encode()
+
+
+@loom.step(claim_check=loom.ClaimCheck(over_bytes=10))
+def list_pages(step: loom.StepContext, site: str) -> list[str]:
+    return [site]
+
+
+@loom.tool(description="Look a page up", claim_check=loom.ClaimCheck(digest=len))
+async def find_page(name: str) -> dict[str, str]:
+    return {name: name}
+
+
+@loom.step
+async def read_page(step: loom.StepContext, page: loom.Claimed[bytes, Summary], all_of: list[loom.Claimed[str]]) -> int:
+    assert_type(await step.content.get(page), bytes)
+    assert_type(await step.content.get_many([page]), list[bytes])
+    assert_type(await step.content.get_many(all_of), list[str])
+    async for piece in step.content.stream(page):
+        assert_type(piece, bytes)
+    return page.size
+
+
+@loom.flow
+async def claims(ctx: loom.Context) -> int:
+    page = await ctx.run(fetch_page, "ada")
+    assert_type(page, loom.Claimed[bytes, Summary])
+    assert_type(page.digest.words, int)
+    assert_type(page.inline, bytes | None)
+    assert_type(page.with_digest("ada"), loom.Claimed[bytes, str])
+    pages = await ctx.run(list_pages, "site")
+    assert_type(pages, loom.Claimed[list[str], None])
+    assert_type(await ctx.run(find_page, "ada"), loom.Claimed[dict[str, str], int])
+    await ctx.run(fetch_page, 5)  # type: ignore[call-overload]
+    await ctx.run(read_page, pages, [])  # type: ignore[call-overload]
+    return await ctx.run(read_page, page, [])
+
+
 async def one(ctx: loom.Context) -> int:
     return 1
 

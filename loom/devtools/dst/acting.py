@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from loom.core.errors import LoomError
-from loom.core.middleware import EffectContext, Middleware, Next
+from loom.core.middleware import ClaimsResults, EffectContext, Middleware, Next
 from loom.core.missing import MISSING
 from loom.core.step import Step, StepContext
 from loom.core.step import step as declared
@@ -48,9 +48,17 @@ class SimulatedEffects(EffectRuntime):
     """The effects of one simulated process: those of *world*, with the *middleware* of the app round them."""
 
     def __init__(
-        self, world: World, loop: ProcessLoop, places: Places, *, middleware: tuple[Middleware, ...], audience: Audience
+        self,
+        world: World,
+        loop: ProcessLoop,
+        places: Places,
+        *,
+        middleware: tuple[Middleware, ...],
+        audience: Audience,
+        claims: ClaimsResults,
     ) -> None:
-        super().__init__([*middleware] or [_pass_on], threads=OneAtATime())  # with one, each step is given its context
+        wrapping = [*middleware] or [_pass_on]  # with one, each step is given its context
+        super().__init__(wrapping, threads=OneAtATime(), claims=claims)
         self._world, self._loop, self._places, self._audience = world, loop, places, audience
         self._stand_ins: dict[str, Step[Any, Any]] = {}
 

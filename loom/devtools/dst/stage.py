@@ -31,6 +31,8 @@ from loom.devtools.dst.store import FaultyStorage, Operation, is_write
 from loom.devtools.dst.world import World
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 from loom.kernel.errors import DriveStopped, ReplayDivergence
+from loom.rings.citing import ContentCiting
+from loom.rings.claim_check import ClaimChecking
 from loom.services.worker import Report
 from loom.spi.clock import SeededEntropy
 from loom.spi.errors import StoreError
@@ -84,7 +86,15 @@ class Process:
             "clock": MachineClock(stage.machine),
             "entropy": SeededEntropy(stage.seed * _SPACING + number),
             "host": MachineHost(self.loop, stage.loops, knows=stage.knows_dead),
-            "effects": SimulatedEffects(world, self.loop, stage.places, middleware=play.middleware, audience=stage),
+            "effects": SimulatedEffects(
+                world,
+                self.loop,
+                stage.places,
+                middleware=play.middleware,
+                audience=stage,
+                claims=ClaimChecking(stage.kept.content_store()),
+            ),
+            "citing": ContentCiting(stage.kept.content_store()),
             "resources": partial(_given, world.resources),
             "write_behind": play.write_behind,
         }

@@ -16,6 +16,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
+from loom.plugins.files import FileContent
 from loom.plugins.sqlite import reading
 from loom.plugins.sqlite.archive import SqliteArchive
 from loom.plugins.sqlite.compaction import SqliteCompaction
@@ -44,6 +45,8 @@ from loom.spi.event_store import (
 )
 from loom.spi.feed import Wakes, follow
 from loom.spi.sessions import Sessions, refuse_write
+
+CONTENT_SUFFIX: Final = ".content"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,6 +103,12 @@ class SqliteStorage(
         self._poll_s = poll_s
         self._wakes = Wakes()
         self._sessions = Sessions(partial(SqliteSession, self._settings))
+        folder = self._settings.path.with_name(self._settings.path.name + CONTENT_SUFFIX)
+        self._contents = FileContent(folder, clock=self._settings.clock)
+
+    def content_store(self) -> FileContent:
+        """Return where the contents of its runs live: in a folder beside the database, `loom.db.content`."""
+        return self._contents
 
     @property
     def url(self) -> str:

@@ -1,0 +1,24 @@
+"""What is told of all that goes to a store of logs, before it does: so that what it names can be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from loom.spi.event_store import Append, Lane
+
+
+class Citing(Protocol):
+    """Notes who cites which contents (loom/rings/citing.py).
+
+    Raises (both):
+        StoreError: that could not be noted, so what was to be written must not be.
+    """
+
+    async def before_append(self, batch: Sequence[Append]) -> None:
+        """Return once all that *batch* names is noted as cited by the executions that it is for."""
+        ...
+
+    async def before_insert(self, lane: Lane, body: bytes) -> None:
+        """Return once all that a request for *lane* names is noted as cited."""
+        ...
