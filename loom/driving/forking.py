@@ -27,7 +27,7 @@ from loom.driving.parents import CHILD_TOPIC, SPAWN, sends_of
 from loom.driving.reading import read_log, refuse_newer
 from loom.kernel.fold import fold
 from loom.spi.event_fork import EventFork, Source, SourceLacking
-from loom.spi.event_store import Conflict, ExecutionQuery, ExecutionRow, Lane, Send
+from loom.spi.event_store import Append, Conflict, ExecutionQuery, ExecutionRow, Lane, Send
 
 Event = EventEnvelope[Any]
 
@@ -153,15 +153,29 @@ class Forking:
         if place is not None and place.outcome is not None:
             type_, outcome = place.outcome
             journal.commit(type_, outcome, {**by, **place.metadata})
-        forked = await store.fork(origin.source, journal.take())
+        item = journal.take()
+        await self._cite(origin.source, item)
+        forked = await store.fork(origin.source, item)
         if isinstance(forked, Conflict):
             raise ExecutionAlreadyExists(execution_id=run_id)
         if isinstance(forked, SourceLacking):
             raise ForkRefused(execution_id=origin.source.execution_id, why="its log has changed meanwhile")
         for sent in messages:
             lane = Lane(run_id, forked.incarnation)
+            await self._driver.around.before_insert(lane, sent.body)
             await self._storage.insert(*lane, kind="message", key=sent.key, at=sent.at, body=sent.body)
         return journal.state
+
+    async def _cite(self, source: Source, item: Append) -> None:
+        """Have noted what a fork names, which begins with a copy of *source*."""
+        citing = self._driver.around.citing
+        if citing is None:
+            return
+        start, stop = 0, source.through + 1
+        while page := await self._storage.read(source.execution_id, start=start, stop=stop):
+            await citing.before_copy(item.execution_id, page)
+            start = page[-1].sequence + 1
+        await citing.before_append([item])
 
     async def _child(self, store: EventFork, parent: Origin, child: ExecutionId, by: JsonObject) -> Sequence[Send]:
         """Fork a child as it was when its parent was; return what it had sent by then, where it had ended."""

@@ -16,7 +16,7 @@ from typing import Final
 
 from loom.core.ids import ContentRef, ExecutionId, Incarnation
 from loom.spi.content_store import Citer, ContentStore
-from loom.spi.event_store import NOBODY, Append, Lane
+from loom.spi.event_store import NOBODY, Append, EventRecord, Lane
 
 _MARK: Final = b'"ref":"'
 _NAMED: Final = re.compile(rb'"ref":"([0-9a-f]{64})","size":\d')
@@ -43,6 +43,11 @@ class ContentCiting:
                 self._note(wanted)
         if self._noted:
             self._forget(batch)
+
+    async def before_copy(self, execution_id: ExecutionId, events: Sequence[EventRecord]) -> None:
+        """Note what *events* name; see `Citing.before_copy`."""
+        if cited := list(dict.fromkeys(pair for each in events for pair in _by(execution_id, None, each.payload))):
+            await self._store.cite(cited)
 
     async def before_insert(self, lane: Lane, body: bytes) -> None:
         """Note what a request for *lane* names; see `Citing.before_insert`."""

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from loom.spi.event_store import Append, Lane
+from loom.core.ids import ExecutionId
+from loom.spi.event_store import Append, EventRecord, Lane
 
 
 class Citing(Protocol):
     """Notes who cites which contents (loom/rings/citing.py).
 
-    Raises (both):
+    Raises (all):
         StoreError: that could not be noted, so what was to be written must not be.
     """
 
     async def before_append(self, batch: Sequence[Append]) -> None:
         """Return once all that *batch* names is noted as cited by the executions that it is for."""
+        ...
+
+    async def before_copy(self, execution_id: ExecutionId, events: Sequence[EventRecord]) -> None:
+        """Return once all that *events* name is noted as cited by an execution whose log will begin with a copy of them."""
         ...
 
     async def before_insert(self, lane: Lane, body: bytes) -> None:

@@ -185,6 +185,16 @@ async def test_a_parent_cites_what_its_child_returns() -> None:
     assert {run for run, _ in (await citers(content))[REF]} == {"parent", "parent:writes"}
 
 
+async def test_a_fork_cites_what_it_copies() -> None:
+    content = MemoryContent()
+    app = everything(content)
+    await app.runtime.start(shows, id="r1")
+
+    await app.runtime.fork("r1", at=2, id="other")
+
+    assert {run for run, _ in (await citers(content))[REF]} == {"r1", "other"}
+
+
 # What is noted
 
 
