@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from loom.core.claims import ClaimCheck, Claimed, StepContent
-from loom.core.errors import LoomError
 from loom.core.step import Step, StepContext
 
 
@@ -20,17 +19,6 @@ class EffectContext(NamedTuple):
 
 class StepTimedOut(TimeoutError):
     """An attempt ran longer than the step's timeout."""
-
-
-class EffectInterrupted(BaseException):
-    """An effect could not be brought to its end for a reason that says nothing about it: *error* ends the drive.
-
-    The run stays resumable, and the effect is then run again; one that is not idempotent is in doubt.
-    """
-
-    def __init__(self, error: LoomError) -> None:
-        self.error = error
-        super().__init__(error)
 
 
 class ClaimsResults(Protocol):

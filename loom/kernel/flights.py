@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from loom.core.inside import INSIDE
-from loom.core.middleware import EffectInterrupted
+from loom.core.inside import INSIDE, EffectInterrupted
 from loom.kernel.calls import Call, DriveEnding
 
 Work = Callable[[], Coroutine[Any, Any, Any]]

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from loom import values
 from loom.core.claims import DIGEST_BYTES_MAX, ClaimCheck, Claimed, DigestTooLarge, digest_of
 from loom.core.ids import ContentRef, content_ref
-from loom.core.middleware import EffectInterrupted
+from loom.core.inside import EffectInterrupted
 from loom.spi.content_store import ContentMissing, ContentStore, address_of
 from loom.spi.errors import StoreCorrupt, StoreError, StoreUnavailable
 from loom.values import results

@@ -24,7 +24,7 @@ ROOMS: Final[Sequence[Sequence[str]]] = (
     ("spi",),
     ("kernel",),
     ("driving",),
-    ("lenses", "services"),
+    ("lenses", "rings", "services"),
     ("coordination", "compute"),
     ("app",),
     ("plugins",),
