@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from loom.core.flow import Flow, flow
     from loom.core.middleware import EffectContext
     from loom.core.outcome import Outcome
+    from loom.core.retention import RetentionPolicy, retention_policy
     from loom.core.retry import Retry
     from loom.core.schedule import CatchUp, Schedule, schedule
     from loom.core.starts import Debounce, Limit, Rate, Starts
@@ -80,6 +81,7 @@ __all__ = [
     "Outcome",
     "Rate",
     "ReceiveTimedOut",
+    "RetentionPolicy",
     "Retry",
     "Schedule",
     "Scope",
@@ -101,6 +103,7 @@ __all__ = [
     "flow",
     "gate",
     "postgres_storage",
+    "retention_policy",
     "saga",
     "schedule",
     "spawn",
@@ -140,6 +143,7 @@ _HOMES = {
     "Outcome": "loom.core.outcome",
     "Rate": "loom.core.starts",
     "ReceiveTimedOut": "loom.core.failures",
+    "RetentionPolicy": "loom.core.retention",
     "Retry": "loom.core.retry",
     "Schedule": "loom.core.schedule",
     "Starts": "loom.core.starts",
@@ -161,6 +165,7 @@ _HOMES = {
     "flow": "loom.core.flow",
     "gate": "loom.core.arms",
     "postgres_storage": "loom.plugins.postgres",
+    "retention_policy": "loom.core.retention",
     "saga": "loom.coordination.saga",
     "schedule": "loom.core.schedule",
     "spawn": "loom.coordination.children",

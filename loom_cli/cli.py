@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,14 +69,39 @@ class Cli:
         Raises (when it is used):
             StoreNotFound: there is none; a reader makes none.
         """
+        return self._store(store, readonly=True)
+
+    @asynccontextmanager
+    async def writer(self, store: str | None) -> AsyncIterator[Storage]:
+        """Give the store that `reader` reads, open, to change what is in it.
+
+        Raises:
+            StoreNotFound: there is none, and none is made.
+            StoreError: it cannot be opened.
+        """
+        from loom.spi.errors import StoreUnavailable
+
+        reader, writer = self._store(store, readonly=True), self._store(store, readonly=False)
+        try:
+            with suppress(StoreUnavailable):  # its schema is old, say: whoever writes brings it up to date
+                await reader.open()
+        finally:
+            await reader.close()
+        await writer.open()
+        try:
+            yield writer
+        finally:
+            await writer.close()
+
+    def _store(self, store: str | None, *, readonly: bool) -> Storage:
         from loom.plugins.sqlite import SqliteStorage
         from loom.plugins.sqlite.location import is_postgres, store_location, store_name
 
         if is_postgres(dsn := store_name(store, folder=self.folder).text):
             from loom.plugins.postgres import PostgresStorage
 
-            return PostgresStorage(dsn, readonly=True)
-        return SqliteStorage(store_location(store, folder=self.folder).path, readonly=True)
+            return PostgresStorage(dsn, readonly=readonly)
+        return SqliteStorage(store_location(store, folder=self.folder).path, readonly=readonly)
 
     def app(
         self, reference: str | None, *, store: str | None = None, strict: bool = False, elsewhere: bool = True

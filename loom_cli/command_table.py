@@ -49,6 +49,9 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("fork", "loom_cli.commands.fork", "Begin a run as a copy of another, to try another way"),
         Row("diff", "loom_cli.commands.diff", "Set runs side by side, by what they asked and what came of it"),
     ),
+    "Keep": (
+        Row("retention run", "loom_cli.commands.retention_run", "Delete runs that ended long enough ago, by a policy"),
+    ),
     "Look": (
         Row("ps", "loom_cli.commands.ps", "List executions, the newest first"),
         Row("show", "loom_cli.commands.show", "Say where an execution stands and what it waits for"),

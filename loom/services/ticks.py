@@ -15,7 +15,7 @@ here. So a tick does not depend on where one begins to look.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from itertools import takewhile
@@ -27,6 +27,8 @@ from loom.core.schedule import Schedule, repeats, walls
 
 _NEAR: Final = timedelta(hours=25)
 """No clock is moved by more: Samoa left out a day, in 2011."""
+
+_WRITTEN: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 _DAY: Final = timedelta(days=1)
 _SECOND: Final = timedelta(seconds=1)
@@ -71,7 +73,20 @@ def execution_id_at(schedule: Schedule, tick_at: int) -> ExecutionId:
 
 def written(tick_at: int) -> str:
     """Return the tick *tick_at* (ms) as text: `2026-11-30T09:00:00Z`."""
-    return f"{_instant(tick_at):%Y-%m-%dT%H:%M:%SZ}"
+    return _instant(tick_at).strftime(_WRITTEN)
+
+
+def tick_of(execution_id: str, attributes: Mapping[str, object]) -> tuple[str, int] | None:
+    """Return the id of the schedule that started an execution, and for which tick (ms); None when none did."""
+    schedule, text = attributes.get("schedule"), attributes.get("tick")
+    if not isinstance(schedule, str) or not isinstance(text, str):
+        return None
+    if execution_id != f"{schedule}-{text.replace('-', '').replace(':', '')}":
+        return None
+    try:
+        return schedule, round(datetime.strptime(text, _WRITTEN).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None
 
 
 def _start(zone: ZoneInfo, after: datetime) -> datetime:

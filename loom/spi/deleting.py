@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi.event_store import Head
-from loom.spi.event_trim import Kept
+from loom.spi.event_trim import Deleted, Kept
 
 
 class LogStand(NamedTuple):
@@ -51,6 +51,19 @@ def kept(
     return [next(_refusals(family, known, naming, placed), None) for family in families]
 
 
+def gone(families: Sequence[Sequence[Head]], refusals: Sequence[Kept | None]) -> list[Head]:
+    """Return the heads of all logs of the families that are not refused."""
+    return [head for family, refusal in zip(families, refusals, strict=True) if refusal is None for head in family]
+
+
+def results(families: Sequence[Sequence[Head]], refusals: Sequence[Kept | None]) -> list[Deleted | Kept]:
+    """Return what became of each family once those that are not refused are deleted."""
+    return [
+        refusal or Deleted(len(family), sum(head.length for head in family))
+        for family, refusal in zip(families, refusals, strict=True)
+    ]
+
+
 def _refusals(
     family: Sequence[Head],
     known: Mapping[ExecutionId, LogStand],
@@ -73,7 +86,6 @@ def _refusals(
             yield Kept("asked", head.execution_id)
         if head.execution_id in placed:
             yield Kept("place", head.execution_id)
-        above = (name for name in (log.chain, log.parent) if name in known)
-        for relative in (*above, *naming.get(head.execution_id, ())):
-            if relative not in members:
-                yield Kept("kin", ExecutionId(relative))
+        above = [name for name in (log.chain, log.parent) if name in known]
+        for relative in sorted({*above, *naming.get(head.execution_id, ())} - members):
+            yield Kept("kin", ExecutionId(relative))

@@ -74,12 +74,13 @@ class EventTrim(Protocol):
     the index row and the lease are as before, and who drives the run is not disturbed.
     """
 
-    async def delete(self, families: Sequence[Sequence[Head]]) -> Sequence[Deleted | Kept]:
+    async def delete(self, families: Sequence[Sequence[Head]], *, dry_run: bool = False) -> Sequence[Deleted | Kept]:
         """Delete whole families in one transaction, each on its own terms; one result a family, in order.
 
         A family is given as the heads of all its logs, as they were seen. It is deleted with all that the store keeps by its
         runs if each log still stands there, has ended, is held by nobody and was not called since, no relative is left out, and
         no run waits whose place one of them has taken. Else nothing of it is deleted. On return, what is deleted stays so.
+        A *dry_run* deletes nothing and returns what would become of each now.
 
         Raises:
             StoreUnavailable: of each family all is there, or nothing.

@@ -42,15 +42,18 @@ class MemoryTrim:
         links = [log for log in self._kept.by_id.values() if log.index.chain in wanted]
         return [Link(ExecutionId(log.index.chain), _head(log)) for log in links]
 
-    async def delete(self, families: Sequence[Sequence[Head]]) -> Sequence[Deleted | Kept]:
+    async def delete(self, families: Sequence[Sequence[Head]], *, dry_run: bool = False) -> Sequence[Deleted | Kept]:
         """Delete whole families; see `EventTrim.delete`."""
         refusals = deleting.kept(families, self._concerned(families), self._placed())
-        return [refusal or self._forget(family) for family, refusal in zip(families, refusals, strict=True)]
+        for head in () if dry_run else deleting.gone(families, refusals):
+            self._kept.forget(self._kept.by_id[head.execution_id])
+            self._standing.entries.pop(head.execution_id, None)
+        return deleting.results(families, refusals)
 
     def _is_over(self, log: Log, before: int) -> bool:
         """Whether *log* begins a chain that has ended before, and that nobody spawned who is there."""
         tip = self._kept.tip(log.index.chain)
-        begins = log.index.link == 1 and log.index.parent not in self._kept.by_id
+        begins = log.index.link == 1 and log.index.ended and log.index.parent not in self._kept.by_id
         return begins and tip is not None and tip.index.ended and tip.index.updated_at < before
 
     def _concerned(self, families: Sequence[Sequence[Head]]) -> list[LogStand]:
@@ -67,12 +70,6 @@ class MemoryTrim:
         tips = {run: self._kept.tip(run) for run in self._standing.entries}
         waiting = [run for run, tip in tips.items() if tip is None or not tip.index.ended]
         return {newer for run in waiting if (newer := self._standing.entries[run].newer) is not None}
-
-    def _forget(self, family: Sequence[Head]) -> Deleted:
-        for head in family:
-            self._kept.forget(self._kept.by_id[head.execution_id])
-            self._standing.entries.pop(head.execution_id, None)
-        return Deleted(len(family), sum(head.length for head in family))
 
 
 def _head(log: Log) -> Head:

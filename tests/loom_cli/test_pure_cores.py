@@ -7,6 +7,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -42,6 +43,7 @@ from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view
 from loom.lenses.proving import proof_of
 from loom.lenses.shapes import gate_json
+from loom.services.expiry import Tally
 from loom.spi import ExecutionRow, Request
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
@@ -53,6 +55,7 @@ from loom_cli.live import state_line
 from loom_cli.migrations import migration_rows
 from loom_cli.outcomes import outcome_json
 from loom_cli.replays import short
+from loom_cli.retaining import Pass, retention_json
 from loom_cli.schedule_views import schedule_json
 from loom_cli.selecting import VERBS, Where, chosen
 from loom_cli.sending import kept_words
@@ -135,6 +138,12 @@ CORES: Final[dict[str, Core]] = {
         ),
         lambda shape: shape["finding"]["command"] == "loom torture hello --seed 3 --schedule step.1:crash-after --real",
         "torture hello --seeds 20 --json",
+    ),
+    "retention run": Core(
+        retention_json,
+        lambda: retention_json(Pass("memory:", timedelta(days=30), 7, True, Tally(1, 2, 3, 4))),
+        lambda shape: shape["deleted"] == {"families": 1, "runs": 2, "logs": 3, "events": 4},
+        "retention run --ttl 30d --json",
     ),
     "graph": Core(
         shape_of,

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 from hypothesis import strategies as st
 
 from loom.core.ids import ExecutionId, Incarnation
+from loom.devtools.conformance.event_trim import TrimmedStorage
 from loom.devtools.conformance.logs import events
 from loom.spi.event_store import (
     NOBODY,
@@ -68,7 +69,15 @@ class LeasePlan(NamedTuple):
     gone: list[str]
 
 
-Plan = list[AppendPlan] | InsertPlan | LeasePlan
+class DeletePlan(NamedTuple):
+    """Families to delete, but for where their logs stand; *off* says how wrong it is about that."""
+
+    families: list[list[ExecutionId]]
+    off: int
+    dry_run: bool
+
+
+Plan = list[AppendPlan] | InsertPlan | LeasePlan | DeletePlan
 
 drivers = st.sampled_from(["a", "b"])
 kinds = st.sampled_from(get_args(RequestKind)[:3])
@@ -119,8 +128,15 @@ lease_plans = st.builds(
     flows=st.sampled_from([None, None, ["f"], ["g", "f"]]),
     gone=st.lists(drivers, max_size=1),
 )
+together = [[IDS[0], f"{IDS[0]}~2"], [IDS[1], f"{IDS[1]}~2"], [IDS[0]], [IDS[1]], ALL]
+delete_plans = st.builds(
+    DeletePlan,
+    families=st.lists(st.sampled_from(together), min_size=1, max_size=2),
+    off=st.sampled_from([0, 0, 0, 0, 1]),
+    dry_run=st.sampled_from([False, False, True]),
+)
 batches = st.lists(append_plans, min_size=1, max_size=6)
-plans = st.lists(batches | insert_plans | lease_plans, min_size=1, max_size=6)
+plans = st.lists(batches | insert_plans | lease_plans | delete_plans, min_size=1, max_size=6)
 
 
 ours = st.sampled_from([IDS[0], IDS[0], next(iter(LINKS))])
@@ -128,6 +144,7 @@ one_plan = st.one_of(
     st.builds(lambda plan, name: [plan._replace(execution_id=name, off=0, stranger=False)], append_plans, ours),
     st.builds(lambda plan: plan._replace(execution_id=IDS[0], stranger=False), insert_plans),
     st.builds(lambda plan: plan._replace(executions=[IDS[0], *LINKS]), lease_plans),
+    delete_plans,
 )
 
 
@@ -146,12 +163,16 @@ async def known_of(model: MemoryStorage, name: ExecutionId) -> Known:
     return Known(await model.head(name), lane, {request.number for request in pending})
 
 
-Made = list[Append] | tuple[InsertPlan, Incarnation] | LeasePlan
+Made = list[Append] | tuple[InsertPlan, Incarnation] | LeasePlan | tuple[DeletePlan, list[list[Head]]]
 
 
 def made_of(plan: Plan, known: dict[ExecutionId, Known], past: list[Append]) -> Made:
     if isinstance(plan, LeasePlan):
         return plan
+    if isinstance(plan, DeletePlan):
+        heads = {name: each.head for name, each in known.items() if each.head is not None}
+        stands = {name: head._replace(length=head.length + plan.off) for name, head in heads.items()}
+        return plan, [[stands[name] for name in names if name in stands] for names in plan.families]
     if isinstance(plan, InsertPlan):
         head = known[plan.execution_id].head
         return plan, Incarnation((head.incarnation if head else 1) + plan.stranger)
@@ -174,7 +195,7 @@ def _item(plan: AppendPlan, known: dict[ExecutionId, Known], past: Sequence[Appe
         expected=expected,
         append_id=f"id{len(past)}{name}{len(plan.payloads)}",
         events=events(*plan.payloads, start=expected),
-        index=replace(plan.row, chain=LINKS.get(name, name), link=1 + (name in LINKS)),
+        index=replace(plan.row, chain=LINKS.get(name, name), link=1 + (name in LINKS), parent=_parent(name)),
         lane=lane,
         consumes=[number for number in plan.consumes if number in pending],
         lane_above=above,
@@ -187,20 +208,27 @@ def _item(plan: AppendPlan, known: dict[ExecutionId, Known], past: Sequence[Appe
     )
 
 
+def _parent(name: ExecutionId) -> str:
+    """Return who spawned *name*, for good: of the two chains the second is a child of the first."""
+    return IDS[0] if LINKS.get(name, name) == IDS[1] else "p"
+
+
 def _next_link(plan: AppendPlan) -> Append:
     name = ExecutionId(f"{plan.execution_id}~2")
-    row = replace(plan.row, chain=plan.execution_id, link=2)
+    row = replace(plan.row, chain=plan.execution_id, link=2, parent=_parent(plan.execution_id))
     written = events(*plan.payloads[:1])
     return Append(
         execution_id=name, incarnation=None, expected=0, append_id=name, events=written, index=row, lease=plan.lease[0]
     )
 
 
-async def write(store: Storage, made: Made) -> Any:
+async def write(store: TrimmedStorage, made: Made) -> Any:
     if isinstance(made, list):
         return list(await store.append(made))
     if isinstance(made, LeasePlan):
         return await _lease(store, made)
+    if isinstance(made[0], DeletePlan):
+        return list(await store.delete(made[1], dry_run=made[0].dry_run))
     (execution_id, _, kind, key, body, while_open), incarnation = made
     return await store.insert(execution_id, incarnation, kind=kind, key=key, at=5, body=body, while_open=while_open)
 
@@ -219,11 +247,14 @@ async def _lease(store: Storage, plan: LeasePlan) -> Any:
             return await store.release(plan.driver, plan.executions)
 
 
-async def all_of(store: Storage) -> Any:
+async def all_of(store: TrimmedStorage) -> Any:
     rows = await store.find(ExecutionQuery())
     queries: list[Any] = [{"tips": True}, {"ended": False}, {"parent": "p", "ended": True}]
     queries += [{"chain": name} for name in ALL]
     found = [[row.execution_id for row in await store.find(ExecutionQuery(**query))] for query in queries]
     lanes = [list(await store.pending(row.execution_id, row.incarnation)) for row in rows]
     logs = [list(await store.read(row.execution_id)) for row in rows]
+    found += [[row.execution_id for row in await store.ended(before=before)] for before in (5, 99)]
+    found += [sorted(row.execution_id for row in await store.children([name])) for name in ALL]
+    found.append([each.head.execution_id for each in sorted(await store.links(ALL))])
     return rows, found, lanes, logs, [await store.head(name) for name in ALL], list(await store.drivers())

@@ -42,8 +42,8 @@ class Bench:
     """One storage, a clock at midnight, and pollers of *schedules* that a runtime starts the executions for."""
 
     def __init__(self, *schedules: loom.Schedule, storage: Any = None) -> None:
-        self.schedules, self.storage = schedules, storage or loom.MemoryStorage()
-        self.clock = VirtualClock(DAY_0)
+        self.schedules, self.clock = schedules, VirtualClock(DAY_0)
+        self.storage = storage or loom.MemoryStorage(clock=self.clock)
         self.runtime = loom.WorkflowRuntime(self.storage, flows=FLOWS, clock=self.clock)
 
     def poller(self, wrap: Callable[[Starter], Starter] = lambda start: start) -> Scheduling:

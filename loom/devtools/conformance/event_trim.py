@@ -28,6 +28,8 @@ THIRD: Final = ExecutionId("refund-42~3")
 CHILD: Final = ExecutionId("refund-42:payout")
 GRANDCHILD: Final = ExecutionId("refund-42:payout:mail")
 MINE: Final = LeaseChange("mine", 15_000)
+QUIET: Final = Terms(quiet=Quiet("draft-1", 5_000))
+ONE: Final = Terms(slots=Slots("customer-1", 1))
 DONE: Final = replace(INDEX, status="completed", ended=True)
 CONTINUED: Final = replace(INDEX, status="continued", ended=True)
 
@@ -63,6 +65,17 @@ async def chain(store: Storage, *names: ExecutionId, parent: str = "") -> list[H
 def child_of(parent: ExecutionId, index: IndexRow = DONE, **fields: Any) -> IndexRow:
     """Return *index* as that of a run which *parent* has spawned."""
     return replace(index, parent=parent, **fields)
+
+
+async def full_of(store: TrimmedLines) -> list[list[Head]]:
+    """Write ended runs of which everything is kept that can be, and return their families."""
+    for run in (REFUND, CLAIM):
+        await store.join_lines(run, ONE, length=0)
+    begun = await appended(store, replace(first(REFUND), lease=MINE))
+    await insert(store, begun, key="gate:0")
+    head = await on(store, REFUND, begun, index=DONE, lease=LeaseChange(""))
+    child = await ended(store, CHILD, child_of(REFUND))
+    return [[head, child], await chain(store, CLAIM, ExecutionId("claim-7~2"))]
 
 
 class DeletingConformance:
@@ -179,6 +192,18 @@ class DeletingConformance:
 
         assert results == [Deleted(1, 2) if number % 3 else Kept("open", name) for number, name in enumerate(names)]
         assert list(await store.ids()) == names[::3]
+
+    async def test_a_dry_run_deletes_nothing_and_tells_what_would_become_of_each(self, store: TrimmedStorage) -> None:
+        head = await ended(store)
+        child = await ended(store, CHILD, child_of(REFUND))
+        begun = await appended(store, first(CLAIM))
+        families = [[head, child], [head], [Head(CLAIM, *begun)]]
+
+        would = await store.delete(families, dry_run=True)
+
+        assert list(await store.ids()) == [CLAIM, REFUND, CHILD]
+        assert would == [Deleted(2, 4), Kept("kin", CHILD), Kept("open", CLAIM)]
+        assert list(await store.delete(families[:1])) == would[:1]
 
     async def test_nothing_is_deleted_for_nobody(self, store: TrimmedStorage) -> None:
         await ended(store)
@@ -381,10 +406,6 @@ class EventTrimConformance(
     DeletingConformance, ReuseConformance, EndedIndexConformance, TrimmingConformance, LaneTrimmingConformance
 ):
     """All of it."""
-
-
-QUIET: Final = Terms(quiet=Quiet("draft-1", 5_000))
-ONE: Final = Terms(slots=Slots("customer-1", 1))
 
 
 class TrimmedLinesConformance:

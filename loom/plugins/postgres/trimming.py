@@ -86,13 +86,15 @@ class PostgresTrim(ABC):
         rows: Sequence[Any] = await self._read(lambda raw: raw.fetch(_LINKS, list(chains)))
         return [Link(ExecutionId(chain), Head(*head)) for chain, *head in rows]
 
-    async def delete(self, families: Sequence[Sequence[Head]]) -> Sequence[Deleted | Kept]:
+    async def delete(self, families: Sequence[Sequence[Head]], *, dry_run: bool = False) -> Sequence[Deleted | Kept]:
         """Delete whole families; see `EventTrim.delete`."""
 
         async def change(raw: Raw) -> list[Deleted | Kept]:
             async with raw.transaction():
                 return await _delete(raw, families)
 
+        if dry_run:
+            return deleting.results(families, await self._read(lambda raw: _refusals(raw, families)))
         return await self._change(change)
 
     async def _rows(self, statement: str, *given: object) -> Sequence[ExecutionRow]:
@@ -103,15 +105,18 @@ class PostgresTrim(ABC):
 
 async def _delete(raw: Raw, families: Sequence[Sequence[Head]]) -> list[Deleted | Kept]:
     """Look, decide and delete: the inside of a transaction."""
+    await raw.execute(_LOCK, deleting.named(families))
+    refusals = await _refusals(raw, families)
+    await _forget(raw, deleting.gone(families, refusals))
+    return deleting.results(families, refusals)
+
+
+async def _refusals(raw: Raw, families: Sequence[Sequence[Head]]) -> Sequence[Kept | None]:
     names = deleting.named(families)
-    await raw.execute(_LOCK, names)
     stands = [_stand(*row) for row in await raw.fetch(_CONCERNED, names)]
     stands += [_stand(*row) for row in await raw.fetch(_NAMED, deleting.named_by(stands))]
     placed = {row[0] for row in await raw.fetch(_PLACED, names)}
-    refusals = deleting.kept(families, stands, placed)
-    gone = [head for family, refusal in zip(families, refusals, strict=True) if refusal is None for head in family]
-    await _forget(raw, gone)
-    return [refusal or _deleted(family) for family, refusal in zip(families, refusals, strict=True)]
+    return deleting.kept(families, stands, placed)
 
 
 def _stand(name: Any, run: Any, *rest: Any) -> LogStand:
@@ -125,7 +130,3 @@ async def _forget(raw: Raw, heads: Sequence[Head]) -> None:
         await raw.execute(f"DELETE FROM loom.{table} WHERE run = ANY ($1)", runs)  # noqa: S608
     for table in BY_ID:
         await raw.execute(f"DELETE FROM loom.{table} WHERE run = ANY ($1)", ids)  # noqa: S608
-
-
-def _deleted(family: Sequence[Head]) -> Deleted:
-    return Deleted(len(family), sum(head.length for head in family))

@@ -99,8 +99,10 @@ class SqliteTrim(ABC):
         """Return every link of *chains*."""
         return await self._read(_links, chains)
 
-    async def delete(self, families: Sequence[Sequence[Head]]) -> Sequence[Deleted | Kept]:
+    async def delete(self, families: Sequence[Sequence[Head]], *, dry_run: bool = False) -> Sequence[Deleted | Kept]:
         """Delete whole families; see `EventTrim.delete`."""
+        if dry_run:
+            return deleting.results(families, await self._read(_refusals, families))
         return await self._transact(_delete, families)
 
 
@@ -118,14 +120,17 @@ def _links(raw: sqlite3.Connection, chains: Sequence[ExecutionId]) -> list[Link]
 
 def _delete(raw: sqlite3.Connection, families: Sequence[Sequence[Head]]) -> list[Deleted | Kept]:
     """Look, decide and delete: the inside of a transaction."""
+    refusals = _refusals(raw, families)
+    _forget(raw, deleting.gone(families, refusals))
+    return deleting.results(families, refusals)
+
+
+def _refusals(raw: sqlite3.Connection, families: Sequence[Sequence[Head]]) -> Sequence[Kept | None]:
     names = _json(deleting.named(families))
     stands = _stands(raw, _CONCERNED, [names] * 3)
     stands += _stands(raw, _NAMED, [_json(deleting.named_by(stands))])
     placed = {newer for (newer,) in raw.execute(_PLACED, (names,))}
-    refusals = deleting.kept(families, stands, placed)
-    gone = [head for family, refusal in zip(families, refusals, strict=True) if refusal is None for head in family]
-    _forget(raw, gone)
-    return [refusal or _deleted(family) for family, refusal in zip(families, refusals, strict=True)]
+    return deleting.kept(families, stands, placed)
 
 
 def _stands(raw: sqlite3.Connection, statement: str, given: Sequence[str]) -> list[LogStand]:
@@ -142,10 +147,6 @@ def _forget(raw: sqlite3.Connection, heads: Sequence[Head]) -> None:
         raw.execute(f"DELETE FROM {table} WHERE run IN {_AMONG}", (runs,))  # noqa: S608
     for table in BY_ID:
         raw.execute(f"DELETE FROM {table} WHERE run IN {_AMONG}", (ids,))  # noqa: S608
-
-
-def _deleted(family: Sequence[Head]) -> Deleted:
-    return Deleted(len(family), sum(head.length for head in family))
 
 
 def _json(value: object) -> str:

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLinesConformance
+from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLinesConformance, full_of
+from loom.devtools.conformance.snapshot_store import put, snapshot
+from loom.plugins.postgres import PostgresStorage
 from loom.plugins.postgres.trimming import BY_ID, BY_LIFE
+from loom.spi.event_store import Appended
+from loom.spi.event_trim import Deleted
 from tests.plugins.postgres.server import Server
 
 
@@ -11,6 +15,8 @@ from tests.plugins.postgres.server import Server
 class TestPostgresTrim(EventTrimConformance, TrimmedLinesConformance):
     """The kit, against a server that is started for it."""
 
+
+OF_RUNS = [*BY_LIFE, *BY_ID, "executions"]
 
 STAYS = {"schedule_entries", "archived_lives"}
 """What tells of a run and is kept by something else: the record of a schedule, which lives as long as the schedule; an archive."""
@@ -23,3 +29,16 @@ async def test_all_that_belongs_to_a_run_goes_with_it(server: Server, dsn: str) 
     of_a_run = {row[0] for row in await server.execute(named, dsn=dsn)}
 
     assert of_a_run == {*BY_LIFE, *BY_ID, *STAYS, "executions"}, "add what is new to the lists in trimming.py"
+
+
+async def test_no_row_of_a_deleted_run_is_left(server: Server, dsn: str, store: PostgresStorage) -> None:
+    families = await full_of(store)
+    await put(store, snapshot(Appended(*families[0][0][1:]), 0))
+    counting = " UNION ALL ".join(f"SELECT '{table}', count(*) FROM loom.{table}" for table in OF_RUNS)
+    counts = dict(await server.execute(counting, dsn=dsn))
+
+    results = await store.delete(families)
+
+    assert min(counts.values()) > 0
+    assert all(isinstance(each, Deleted) for each in results)
+    assert dict(await server.execute(counting, dsn=dsn)) == dict.fromkeys(OF_RUNS, 0)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance
+from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance, full_of
+from loom.devtools.conformance.snapshot_store import put, snapshot
 from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite.trimming import BY_ID, BY_LIFE
 from loom.spi.clock import VirtualClock
+from loom.spi.event_store import Appended
+from loom.spi.event_trim import Deleted
 
 
 @pytest.mark.proves("KER-15", "STO-04")
@@ -25,6 +28,8 @@ class TestSqliteTrim(EventTrimConformance, TrimmedLinesConformance):
         yield store
         await store.close()
 
+
+OF_RUNS = [*BY_LIFE, *BY_ID, "executions"]
 
 STAYS = {"schedule_entries", "archived_lives"}
 """What tells of a run and is kept by something else: the record of a schedule, which lives as long as the schedule; an archive."""
@@ -44,3 +49,19 @@ async def test_all_that_belongs_to_a_run_goes_with_it(tmp_path: Path) -> None:
     of_a_run = {table for table, names in columns.items() if names & {"run", "execution", "execution_id"}}
 
     assert of_a_run == {*BY_LIFE, *BY_ID, *STAYS, "executions"}, "add what is new to the lists in trimming.py"
+
+
+async def test_no_row_of_a_deleted_run_is_left(tmp_path: Path) -> None:
+    store = SqliteStorage(tmp_path / "loom.db")
+    families = await full_of(store)
+    await put(store, snapshot(Appended(*families[0][0][1:]), 0))
+    with contextlib.closing(sqlite3.connect(tmp_path / "loom.db")) as raw:
+        counts = {table: raw.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in OF_RUNS}
+
+        results = await store.delete(families)
+
+        left = {table: raw.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in OF_RUNS}
+    assert min(counts.values()) > 0
+    assert all(isinstance(each, Deleted) for each in results)
+    assert set(left.values()) == {0}
+    await store.close()
