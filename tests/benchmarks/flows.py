@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import loom
+from loom.spi.event_store import Storage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -73,7 +74,12 @@ FLOWS: Final = (ticks, same_ticks, timed_ticks, gated, mapped, branched)
 
 def make_app(database: Path, *, write_behind: bool = False) -> loom.LoomApp:
     """Return the app over the store in *database*, which is made by the first write."""
-    return loom.define_config(flows=FLOWS, storage=loom.sqlite_storage(database), write_behind=write_behind)
+    return app_over(loom.sqlite_storage(database), write_behind=write_behind)
+
+
+def app_over(storage: Storage, *, write_behind: bool = False) -> loom.LoomApp:
+    """Return the app over *storage*."""
+    return loom.define_config(flows=FLOWS, storage=storage, write_behind=write_behind)
 
 
 async def warmed(app: loom.LoomApp) -> None:

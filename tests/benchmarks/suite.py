@@ -13,6 +13,7 @@ from tests.benchmarks.folding import folding
 from tests.benchmarks.gates import gates
 from tests.benchmarks.latency import commits, latency
 from tests.benchmarks.messages import messages
+from tests.benchmarks.postgres import postgres_cold_resume, postgres_steps
 from tests.benchmarks.report import Line
 from tests.benchmarks.resuming import cold_resume
 from tests.benchmarks.scale import Scale
@@ -41,4 +42,6 @@ BENCHMARKS: Final[Mapping[str, Callable[[Scale], Iterator[Line]]]] = {
     "worker-memory": worker_memory,
     "pick-up": pick_up,
     "deploy-check": deploying,
+    "postgres-steps": postgres_steps,
+    "postgres-cold-resume": postgres_cold_resume,
 }

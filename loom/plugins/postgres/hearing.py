@@ -17,6 +17,8 @@ from loom.plugins.postgres.settings import PostgresSettings
 from loom.spi.feed import Wakes
 
 CHANNEL: Final = "loom_events"
+LOCK_KEY: Final = 0x48456172  # "HEar"
+"""Who listens holds this lock, so that who appends knows whether a notice would be heard (`loom.is_heard`)."""
 _AGAIN_S: Final = 1.0
 
 
@@ -53,6 +55,7 @@ class Ear:
         try:
             raw.add_termination_listener(lambda *_: lost.set())
             await raw.add_listener(CHANNEL, self._heard)
+            await raw.execute("SELECT pg_advisory_lock_shared($1)", LOCK_KEY)
             self.listens.set()
             await lost.wait()
         finally:

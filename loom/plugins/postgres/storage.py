@@ -26,7 +26,7 @@ from loom.plugins.postgres.session import PostgresSession, Raw
 from loom.plugins.postgres.settings import PostgresSettings
 from loom.plugins.postgres.snapshots import PostgresSnapshots
 from loom.plugins.postgres.trimming import PostgresTrim
-from loom.plugins.postgres.writing import APPEND, INSERT, append_arguments, inserted, key_bytes, results_of
+from loom.plugins.postgres.writing import APPEND, INSERT, Batch, inserted, key_bytes
 from loom.spi.clock import Clock
 from loom.spi.event_store import (
     Append,
@@ -132,10 +132,11 @@ class PostgresStorage(
         if not batch:
             return []
 
+        asked = Batch(batch)
+
         async def work(raw: Raw) -> list[AppendResult]:
-            return results_of(
-                await raw.fetchval(APPEND, *append_arguments(batch, self._settings.now_ms, self._channel))
-            )
+            [found] = await raw.fetch(APPEND, *asked.arguments(self._settings.now_ms, self._channel))
+            return asked.results(*found)
 
         results = await self._change(work)
         done = [item for item, result in zip(batch, results, strict=True) if isinstance(result, Appended)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import orjson
 
-from loom.core.ids import Incarnation
+from loom.core.ids import ExecutionId, Incarnation
 from loom.spi.event_store import (
     Append,
     Appended,
@@ -21,8 +22,12 @@ from loom.spi.event_store import (
     Send,
 )
 
-APPEND: Final = "SELECT loom.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+_GIVEN: Final = 34
+APPEND: Final = f"SELECT placed, others FROM loom.append_sets({', '.join(f'${n}' for n in range(1, _GIVEN + 1))})"  # noqa: S608
 INSERT: Final = "SELECT loom.insert_request($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+_PLAIN_WIDTH: Final = 19
+_EVENT_WIDTH: Final = 6
+_SEND_WIDTH: Final = 6
 
 
 def key_bytes(text: str) -> bytes:
@@ -35,26 +40,64 @@ def key_text(key: bytes) -> str:
     return key.decode("utf-8", "surrogatepass")
 
 
-def append_arguments(batch: Sequence[Append], now_ms: int | None, channel: str | None) -> list[Any]:
-    """Return the arguments of `APPEND` for *batch*."""
-    items = [list(_links(item)) for item in batch]
-    times = Counter(link.execution_id for links in items for link in links)
-    rows: list[dict[str, object]] = []
-    events: list[tuple[object, ...]] = []
-    sends: list[tuple[object, ...]] = []
-    for links in items:
-        first = len(rows) + 1  # Postgres counts from 1
-        for link in links:
-            rows.append(_row(link, many=times[link.execution_id] > 1))
-            events += [(len(rows), *event) for event in link.events]
-        for link in reversed(links):
-            sends += [(first, *_send(send)) for send in link.sends]
-    return [orjson.dumps(rows).decode(), now_ms, channel, *_columns(events, 6), *_columns(sends, 6)]
+class Batch:
+    """A batch as `APPEND` takes it: plain items in columns, the others as rows of JSON, the events of both in columns.
 
+    An item is plain that neither looks at a lane nor sends, has an execution to itself and is followed by none; nor
+    is anything sent to its chain with it. Plain items are in the order of their ids, which is that of locks.
+    """
 
-def results_of(found: str) -> list[AppendResult]:
-    """Return the results that `APPEND` gave."""
-    return [_result(*each) for each in orjson.loads(found)]
+    def __init__(self, batch: Sequence[Append]) -> None:
+        self._size = len(batch)
+        items = [list(_links(item)) for item in batch]
+        times = Counter(link.execution_id for links in items for link in links)
+        told = {send.chain for links in items for link in links for send in link.sends}
+        plain = [
+            place
+            for place, (item, *following) in enumerate(items)
+            if not following and times[item.execution_id] == 1 and _is_plain(item, told)
+        ]
+        self._plain = sorted(plain, key=lambda place: batch[place].execution_id)
+        self._items = batch
+        taken = set(plain)
+        self._others = [place for place in range(self._size) if place not in taken]
+        self._rest = [items[place] for place in self._others]
+        self._times = times
+
+    def arguments(self, now_ms: int | None, channel: str | None) -> list[Any]:
+        """Return the arguments of `APPEND`."""
+        plain = [self._items[place] for place in self._plain]
+        events = [(place, *event) for place, item in enumerate(plain, 1) for event in item.events]
+        rows: list[dict[str, object]] = []
+        sends: list[tuple[object, ...]] = []
+        for links in self._rest:
+            first = len(rows) + 1  # Postgres counts from 1
+            for link in links:
+                rows.append(_row(link, many=self._times[link.execution_id] > 1))
+                events += [(len(plain) + len(rows), *event) for event in link.events]
+            for link in reversed(links):
+                sends += [(first, *_send(send)) for send in link.sends]
+        columns = (
+            _columns([_plain_row(item) for item in plain], _PLAIN_WIDTH),
+            _columns(events, _EVENT_WIDTH),
+            [orjson.dumps(rows).decode() if rows else None],
+            _columns(sends, _SEND_WIDTH),
+        )
+        return [now_ms, channel, *chain.from_iterable(columns)]
+
+    def results(self, placed: Sequence[int | None] | None, others: str | None) -> list[AppendResult]:
+        """Return the results, in the order of the batch, that `APPEND` gave."""
+        results: dict[int, AppendResult] = {}
+        left = iter(orjson.loads(others) if others is not None else ())
+        for place, run in zip(self._plain, placed or (), strict=True):
+            item = self._items[place]
+            if run is None:
+                results[place] = _result(*next(left))
+            else:
+                results[place] = Appended(Incarnation(run), item.expected + len(item.events))
+        for place in self._others:
+            results[place] = _result(*next(left))
+        return [results[place] for place in range(self._size)]
 
 
 def inserted(found: str | None) -> int | RequestTaken | LaneClosed | None:
@@ -75,6 +118,43 @@ def _links(item: Append) -> Iterator[Append]:
     while following is not None:
         yield following
         following = following.follows
+
+
+def _is_plain(item: Append, told: Container[ExecutionId]) -> bool:
+    """Tell whether *item* by itself is plain, when there are sends to the chains that are *told*."""
+    return (
+        item.lane_above is None
+        and bool(item.events)
+        and not item.consumes
+        and not item.sends
+        and item.execution_id not in told
+        and item.index.chain not in told
+    )
+
+
+def _plain_row(item: Append) -> tuple[object, ...]:
+    index, lease = item.index, item.lease
+    return (
+        item.execution_id,
+        item.incarnation,
+        item.expected,
+        item.append_id,
+        len(item.events),
+        index.flow,
+        index.status,
+        index.started_at,
+        index.updated_at,
+        index.wake_at,
+        index.gates,
+        index.attributes,
+        index.ended,
+        index.chain,
+        index.link,
+        index.parent,
+        lease.driver if lease else None,
+        lease.ms if lease else 0,
+        item.gone if item.takes_over else None,
+    )
 
 
 def _row(item: Append, *, many: bool) -> dict[str, object]:

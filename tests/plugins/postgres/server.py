@@ -51,11 +51,13 @@ class NoPostgres(Exception):
 class Server:
     """A server that is running, with a database of its own for each who asks."""
 
-    def __init__(self, *, options: str = _QUICK) -> None:
+    def __init__(self, *, options: str = _QUICK, on_disk: bool = False) -> None:
+        """Start one. Its data is where files cost no disk, if there is such a place, unless it is to be *on_disk* (TMPDIR)."""
         self._home = Path(tempfile.mkdtemp(prefix="loom-pg-", dir="/tmp"))
         self._has_shared = False
         self._options, self._names = options, (f"loom_{number}" for number in itertools.count(1))
-        self._data = Path(tempfile.mkdtemp(prefix="loom-pg-", dir=_MEMORY if _has_room(_MEMORY) else "/tmp"))
+        place = None if on_disk else _MEMORY if _has_room(_MEMORY) else "/tmp"
+        self._data = Path(tempfile.mkdtemp(prefix="loom-pg-", dir=place))
         try:
             self._bin = _binaries(self._home)
             self._give_away()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from loom.devtools.conformance.schedule_store import DAILY, HOUR, recorded
 from loom.plugins.postgres import PostgresStorage
 from loom.spi.clock import VirtualClock
 from loom.spi.errors import StoreUnavailable
-from loom.spi.event_store import Appended
+from loom.spi.event_store import Appended, Conflict, Send
 from tests.plugins.postgres.pooler import Pooler
 from tests.plugins.postgres.server import Server
 
@@ -49,6 +50,31 @@ async def test_a_batch_is_one_round_trip(server: Server, dsn: str) -> None:
 
         assert between.round_trips - before == 1
         assert [type(result) for result in results] == [Appended] * 50
+        await store.close()
+
+
+async def test_a_batch_of_all_kinds_is_one_round_trip_also_where_items_are_refused(server: Server, dsn: str) -> None:
+    async with Pooler(server.home) as between:
+        store = PostgresStorage(between.dsn(dsn), connections=1)
+        names = [ExecutionId(name) for name in ("goes-on", "conflicts", "looks", "sends", "begins")]
+        goes_on, conflicts, looks, sends = [await appended(store, first(name)) for name in names[:4]]
+        batch = [
+            replace(after(sends, names[3], b"1"), sends=[Send(names[0], "message", "", 5, b"hello")]),
+            after(Appended(conflicts.incarnation, 7), names[1], b"1"),
+            replace(after(looks, names[2], b"1"), lane_above=0),
+            first(names[4], b"0", b"1"),
+            first(names[0]),
+            after(conflicts, names[1], b"2"),
+        ]
+        before = between.round_trips
+
+        results = await store.append([*batch, after(goes_on, names[0], b"1")])
+
+        assert between.round_trips - before == 1
+        kinds = [Appended, Conflict, Appended, Appended, Conflict, Conflict, Conflict]
+        assert [type(result) for result in results] == kinds
+        assert await payloads(store, names[4]) == [b"0", b"1"]
+        assert [request.body for request in await store.pending(names[0], goes_on.incarnation)] == [b"hello"]
         await store.close()
 
 
@@ -90,6 +116,23 @@ async def test_who_only_polls_sees_what_others_write_and_who_listens_sees_it_soo
             assert [(await record).payload for record in waiting] == [b"1", b"1"]
     for store in (writer, listens, polls):
         await store.close()
+
+
+async def test_a_notice_is_given_only_where_somebody_hears_it(server: Server, dsn: str) -> None:
+    async def is_heard() -> bool:
+        [[heard]] = await server.execute("SELECT loom.is_heard()", dsn=dsn)
+        return bool(heard)
+
+    before, store = await is_heard(), PostgresStorage(dsn)
+    async with aclosing(_feed(store)):
+        await store._sessions.current().ear.listens.wait()
+        during = [await is_heard(), await is_heard()]
+    await store.close()
+
+    assert (before, during) == (False, [True, True])
+    async with asyncio.timeout(10):  # the server sees the end of a connection a little later
+        while await is_heard():
+            await asyncio.sleep(0.01)
 
 
 async def test_a_listener_that_is_cut_off_misses_nothing(server: Server, dsn: str) -> None:
