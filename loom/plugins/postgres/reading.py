@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from loom.core.ids import ExecutionId, Incarnation
@@ -14,19 +15,22 @@ from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
 _PAGE_EVENTS: Final = 10_000
 """So many events a page looks at, at most: the sizes of those to come are not all added up for every page."""
 
-# The page ends with the event that takes it past its size. No payload is looked into for that, nor sorted.
-_EVENTS: Final = f"""
-    SELECT sequence, type, at, payload, coalesce(metadata, '') FROM (
-        SELECT *, sum(octet_length(payload)) OVER (ORDER BY sequence ROWS UNBOUNDED PRECEDING)
-                  - octet_length(payload) AS before
-        FROM (
-            SELECT * FROM loom.events
-            WHERE run = (SELECT run FROM loom.executions WHERE id = $1) AND sequence >= $2 AND sequence < $3
-            ORDER BY sequence LIMIT {_PAGE_EVENTS}
-        ) AS next
-    ) AS sized
-    WHERE before <= $4 ORDER BY sequence
+# The page ends with the event that takes it past its size. Where that is has to be looked for only if all of it is too much.
+_NEXT: Final = f"""
+    SELECT * FROM loom.events
+    WHERE run = (SELECT run FROM loom.executions WHERE id = $1) AND sequence >= $2 AND sequence < $3
+    ORDER BY sequence LIMIT {_PAGE_EVENTS}
 """  # noqa: S608  # our own text, here and below
+_EVENTS: Final = f"""
+    SELECT sequence, type, at, payload, coalesce(metadata, '') FROM ({_NEXT}) AS next
+    WHERE CASE WHEN (SELECT coalesce(sum(octet_length(payload)), 0) FROM ({_NEXT}) AS next) <= $4 THEN true
+          ELSE sequence <= (
+              SELECT min(sequence) FROM (
+                  SELECT sequence, sum(octet_length(payload)) OVER (ORDER BY sequence ROWS UNBOUNDED PRECEDING) AS size
+                  FROM ({_NEXT}) AS next
+              ) AS sized WHERE size > $4) END
+    ORDER BY sequence
+"""  # noqa: S608
 _HEAD: Final = "SELECT id, run, length FROM loom.executions WHERE id = $1"
 _IDS: Final = "SELECT id FROM loom.executions WHERE id > $1 AND id >= $2 AND id < $3 ORDER BY id LIMIT $4"
 _PENDING: Final = """
@@ -34,6 +38,9 @@ _PENDING: Final = """
     WHERE run = (SELECT run FROM loom.executions WHERE id = $1 AND run = $2) AND NOT consumed
     ORDER BY number
 """
+_record: Final = partial(tuple.__new__, EventRecord)
+"""Makes an event of a row, without the frame that a call of the class is: a log has many."""
+
 COLUMNS: Final = """
     e.id, e.run, e.length, e.flow, e.status, e.started_at, e.updated_at, e.wake_at, e.gates, e.attributes,
     coalesce(e.chain, e.id), e.link, coalesce(e.parent, ''), e.ended,
@@ -60,7 +67,7 @@ async def events(
 ) -> Sequence[EventRecord]:
     """Return one page of a log; see `EventStore.read`."""
     end = SEQUENCE_END if stop is None else stop
-    return [EventRecord(*row) for row in await raw.fetch(_EVENTS, execution_id, start, end, limit_bytes)]
+    return list(map(_record, await raw.fetch(_EVENTS, execution_id, start, end, limit_bytes)))
 
 
 async def head(raw: Raw, execution_id: str) -> Head | None:
