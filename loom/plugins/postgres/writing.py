@@ -43,26 +43,34 @@ def key_text(key: bytes) -> str:
 class Batch:
     """A batch as `APPEND` takes it: plain items in columns, the others as rows of JSON, the events of both in columns.
 
-    An item is plain that neither looks at a lane nor sends, has an execution to itself and is followed by none; nor
-    is anything sent to its chain with it. Plain items are in the order of their ids, which is that of locks.
+    An item is plain that neither looks at a lane nor sends, has an execution to itself and is followed by none; nor is
+    anything sent to its chain with it. Those that go on come first, in the order of their ids, which is that of locks; then
+    those that begin, in the order of the batch, which is that of their incarnations: none is plain unless all are.
     """
 
     def __init__(self, batch: Sequence[Append]) -> None:
-        self._size = len(batch)
-        items = [list(_links(item)) for item in batch]
-        times = Counter(link.execution_id for links in items for link in links)
-        told = {send.chain for links in items for link in links for send in link.sends}
-        plain = [
-            place
-            for place, (item, *following) in enumerate(items)
-            if not following and times[item.execution_id] == 1 and _is_plain(item, told)
-        ]
-        self._plain = sorted(plain, key=lambda place: batch[place].execution_id)
         self._items = batch
-        taken = set(plain)
-        self._others = [place for place in range(self._size) if place not in taken]
-        self._rest = [items[place] for place in self._others]
-        self._times = times
+        self._links = [list(_links(item)) for item in batch]
+        self._times = Counter(link.execution_id for links in self._links for link in links)
+        goes_on, begins, others = self._sorted()
+        self._plain = [*sorted(goes_on, key=lambda place: batch[place].execution_id), *begins]
+        self._others = sorted(others)
+
+    def _sorted(self) -> tuple[list[int], list[int], list[int]]:
+        """Return the places of plain items that go on, of those that begin, and of the others."""
+        told = {send.chain for links in self._links for link in links for send in link.sends}
+        goes_on: list[int] = []
+        begins: list[int] = []
+        others: list[int] = []
+        for place, links in enumerate(self._links):
+            item = links[0]
+            if len(links) > 1 or self._times[item.execution_id] > 1 or not _is_plain(item, told):
+                others.append(place)
+            else:
+                (begins if item.incarnation is None else goes_on).append(place)
+        if any(link.incarnation is None for place in others for link in self._links[place]):
+            return goes_on, [], others + begins
+        return goes_on, begins, others
 
     def arguments(self, now_ms: int | None, channel: str | None) -> list[Any]:
         """Return the arguments of `APPEND`."""
@@ -70,7 +78,7 @@ class Batch:
         events = [(place, *event) for place, item in enumerate(plain, 1) for event in item.events]
         rows: list[dict[str, object]] = []
         sends: list[tuple[object, ...]] = []
-        for links in self._rest:
+        for links in (self._links[place] for place in self._others):
             first = len(rows) + 1  # Postgres counts from 1
             for link in links:
                 rows.append(_row(link, many=self._times[link.execution_id] > 1))
@@ -97,7 +105,7 @@ class Batch:
                 results[place] = Appended(Incarnation(run), item.expected + len(item.events))
         for place in self._others:
             results[place] = _result(*next(left))
-        return [results[place] for place in range(self._size)]
+        return [results[place] for place in range(len(self._items))]
 
 
 def inserted(found: str | None) -> int | RequestTaken | LaneClosed | None:

@@ -70,6 +70,7 @@ BEGIN
                     AS p(id, run, expected, name, size, flow, status, started_at, updated_at, wake_at, gates, attributes,
                          ended, chain, link, parent, driver, lease_ms)
                 WHERE p.run IS NULL AND p.expected = 0
+                  AND NOT EXISTS (SELECT FROM loom.executions AS there WHERE there.id = p.id)
                 ON CONFLICT (id) DO NOTHING RETURNING id, run
             )
             SELECT array_agg(CASE WHEN p.place = ANY (went_on) THEN p.run ELSE begun.run END ORDER BY p.place)
