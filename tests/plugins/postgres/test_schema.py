@@ -21,6 +21,10 @@ async def _done(server: Server, dsn: str) -> list[int]:
     return [row[0] for row in await server.execute("SELECT number FROM loom.migrations ORDER BY number", dsn=dsn)]
 
 
+def test_migrations_are_numbered_without_a_gap_each_once() -> None:
+    assert list(range(1, len(NUMBERS) + 1)) == NUMBERS
+
+
 async def test_many_that_start_at_once_make_one_schema(server: Server, bare: str) -> None:
     stores = [PostgresStorage(bare) for _ in range(5)]
 
