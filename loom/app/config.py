@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from types import ModuleType, TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Self, Unpack, cast
 
 from loom.app.registry import Registry, flows_from, steps_from
 from loom.app.resources import ResourceFactory, Resources
@@ -21,6 +21,7 @@ from loom.core.schedule import Schedule
 from loom.core.step import Step
 from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
+from loom.driving.snapshot_codecs import checked_codec, checked_every
 from loom.rings.citing import ContentCiting
 from loom.rings.claim_check import ClaimChecking
 from loom.services.worker import Worker
@@ -31,6 +32,7 @@ from loom.spi.event_store import EVENT_STORE_SPI_VERSION, Storage
 from loom.spi.guarding import BodyGuard
 from loom.spi.host import HOST_SPI_VERSION, Host
 from loom.spi.memory import MemoryStorage
+from loom.spi.snapshot_store import SnapshotCodec
 from loom.spi.versions import require
 
 
@@ -119,6 +121,8 @@ def define_config(
     on_warn: Callable[[str], None] | None = None,
     guard: BodyGuard | None = None,
     content: ContentStore | None = None,
+    snapshot_every: int | None = None,
+    snapshot_codec: SnapshotCodec = "json",
 ) -> LoomApp:
     """Wire an app from explicit imports and return it. Nothing is opened before the first verb.
 
@@ -133,11 +137,14 @@ def define_config(
     lenient about arguments.
     *guard* watches what the bodies of flows do themselves: `loom.devtools.strict.Strict()`, while developing. *content* is where
     results go that steps claim: unless given, where *storage* says (docs/guide/content.md).
+    A store that keeps snapshots is given one of a long run when it parks, and after every *snapshot_every* events where that is
+    asked for; *snapshot_codec* is `json`, or `zstd` with the extra of that name.
 
     Raises:
         DuplicateId: two declarations have one id; both places are told.
         InvalidDeclaration: a value is not what its key needs.
         SpiMismatch: an adapter was written against another version of its interface.
+        CodecNotAvailable: *snapshot_codec* needs what is not installed.
     """
     _refuse_others(flows, schedules)
     modules = [*flow_modules, *step_modules]
@@ -152,15 +159,17 @@ def define_config(
     options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}
     options |= {"lease_s": _positive("lease_s", lease_s), "nesting_max": nesting_max}
     options |= {"on_change": checked(on_change, "define_config")}
+    options |= {"snapshot_every": checked_every(snapshot_every), "snapshot_codec": checked_codec(snapshot_codec)}
     options |= {"guard": guard, "on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
-    if clock is not None:
-        options["clock"] = clock
-    if entropy is not None:
-        options["entropy"] = entropy
-    if host is not None:
-        options["host"] = host
+    options |= _given(clock=clock, entropy=entropy, host=host)
     runtime = WorkflowRuntime(storage, flows=registry.flows, tools=registry.tools, **options)
     return LoomApp(runtime=runtime, registry=registry, resources=held, content=contents)
+
+
+def _given(**adapters: object) -> RuntimeOptions:
+    """Return those of *adapters* that are there; the others are left to the runtime."""
+    options: Any = {name: adapter for name, adapter in adapters.items() if adapter is not None}
+    return cast("RuntimeOptions", options)
 
 
 def _effects(middleware: Sequence[Middleware], contents: ContentStore | None) -> RuntimeOptions:

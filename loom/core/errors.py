@@ -87,5 +87,9 @@ class StepNotDurable(RuntimeWarning):
     """A flow called a step as a plain function: it runs at every replay, and nothing of it is recorded."""
 
 
+class SnapshotIgnored(RuntimeWarning):
+    """A snapshot could not be used, and the log was folded instead: it takes longer, and comes to the same."""
+
+
 class NoSyscallInSight(RuntimeWarning):
     """A flow has waited long for something that is no syscall, while nothing of it is in flight."""

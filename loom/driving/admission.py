@@ -94,7 +94,7 @@ class Admissions:
         return stands.stage == "turn" and (stands.wake_at or 0) <= self._around.clock.now_ms()
 
     async def _supersede(self, flow: Flow[Any, Any], older: ExecutionId, newer: ExecutionId) -> None:
-        state, row = await load(self._around.storage, older)
+        state, row, _ = await load(self._around.storage, older)
         if state.status == "suspended" and not _has_begun(state):
             await _end(self._journal(state, row.incarnation), _superseded(newer))
             await self._store(flow).leave_lines(older)

@@ -94,14 +94,17 @@ class Claims:
             return await driving
 
     async def _journal(self, claim: Claim, flow: Flow[Any, Any], wished: Manner) -> Journal:
-        state, row = await load(self._driver.around.storage, claim.row.execution_id, row=claim.row)
+        state, row, snapshot = await load(self._driver.around.storage, claim.row.execution_id, row=claim.row)
         if state.length != row.length or state.is_terminal:
             raise SequenceConflict(execution_id=row.execution_id, expected=row.length, actual=state.length)
         refuse_changed(self._driver, flow, state, wished)
         if state.status == "running" and claim.found != "due":
             left = Standing(claim.taken_from, claim.found)
-            return await self._driver.take_over(state, row.incarnation, left, None)
-        return self._driver.journal(state, row.incarnation, drives=True)
+            journal = await self._driver.take_over(state, row.incarnation, left, None)
+        else:
+            journal = self._driver.journal(state, row.incarnation, drives=True)
+        self._driver.snapshotting.began_with(journal, snapshot)
+        return journal
 
     async def give_back(self, claim: Claim) -> None:
         """Let a claimed run go that was not driven."""

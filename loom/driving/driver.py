@@ -34,6 +34,7 @@ from loom.driving.family import FAMILY, Family, Verbs
 from loom.driving.inputs import encoded_input
 from loom.driving.parents import sends_of
 from loom.driving.rehearsal import after_parked, before_ended
+from loom.driving.snapshotting import Snapshotting
 from loom.driving.standing import Standing, standing
 from loom.driving.tenure import Hold, Tenure
 from loom.driving.writer import GroupWriter
@@ -131,15 +132,14 @@ class Driver:
     """Drives runs in this process."""
 
     def __init__(self, surroundings: Surroundings, tools: Mapping[str, Step[Any, Any]], verbs: Verbs) -> None:
-        self.around, self.tools = surroundings, tools
-        self.lease_s = surroundings.lease_s
+        self.around, self.tools, self.lease_s = surroundings, tools, surroundings.lease_s
         self.family = Family(surroundings, self, verbs)
         self.drives: dict[ExecutionId, Drive] = {}
         self._ends: dict[ExecutionId, asyncio.Event] = {}
-        self.listeners: list[Callable[[Event], None]] = []
+        self.snapshotting = Snapshotting(self)
+        told = (surroundings.on_durable_event, self.snapshotting.on_durable_event)
+        self.listeners: list[Callable[[Event], None]] = [each for each in told if each is not None]
         self.on_called: list[Callable[[], bool]] = []
-        if surroundings.on_durable_event is not None:
-            self.listeners.append(surroundings.on_durable_event)
         self._places: WeakValueDictionary[ExecutionId, asyncio.Lock] = WeakValueDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: tuple[asyncio.AbstractEventLoop, GroupWriter] | None = None
@@ -201,7 +201,7 @@ class Driver:
             incarnation=incarnation,
             lease=self.tenure.lease if drives else None,
             gone=None if left is None else left.driver if left.found == "gone" else "",
-            on_event=self.around.on_event,
+            on_event=self.snapshotting.on_event,
             listeners=tuple(self.listeners),
             sends=sends_of,
         )
@@ -353,6 +353,7 @@ class Driver:
                 del self.drives[drive.state.execution_id]
                 self._ends.pop(drive.state.execution_id).set()
                 self.family.left(drive)
+        await self.snapshotting.after_drive(drive.journal)
         if flow.starts is not None:
             given = await self.admissions.left(flow, drive.state)
             if given and not self.call():

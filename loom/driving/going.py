@@ -72,7 +72,7 @@ class Going:
         self, run_id: ExecutionId, manner_of: MannerOf, resources: Mapping[str, Any]
     ) -> tuple[Manner, Awaitable[Outcome[Any]]]:
         """Take the run up, or take it over, or only make the request where somebody else drives it."""
-        state, row = await self._resumable(run_id)
+        state, row, snapshot = await self._resumable(run_id)
         if row.execution_id != run_id:
             raise _GoneOn(row.execution_id)
         wished, flow = manner_of(state, row.incarnation), self._flow_of(state.facts.flow)
@@ -86,6 +86,7 @@ class Going:
             journal = await self._driver.take_over(state, row.incarnation, stands, wished.principal)
         else:
             journal = self._driver.journal(state, row.incarnation, drives=not stands.is_driven)
+        self._driver.snapshotting.began_with(journal, snapshot)
         return wished, self._driver.take_up(journal, flow, wished, resources)
 
     async def _driven(self, run_id: ExecutionId, driving: Awaitable[Outcome[Any]]) -> Outcome[Any] | None:

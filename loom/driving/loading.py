@@ -1,18 +1,34 @@
-"""Reading a run before something is done with it: its log, folded, and its row in the index."""
+"""Reading a run before something is done with it: its newest snapshot and the events after it, folded, and its row in the index.
+
+A snapshot is a cache: one that cannot be used is told of, and the log is folded from its beginning. Only where compaction has
+taken events out of the log is there no way but by its checkpoint.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import warnings
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from loom.core.collecting import collected_later
+from loom.core.envelope import EventEnvelope
+from loom.core.errors import SnapshotIgnored
 from loom.core.ids import execution_id
 from loom.core.state import ExecutionState, empty_state
 from loom.driving.chains import last_link
-from loom.driving.errors import ExecutionNotFound
-from loom.driving.reading import read_log, refuse_newer
+from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
+from loom.driving.reading import read_log, refuse_newer, refuse_newer_rules
+from loom.driving.snapshots import state_of
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import fold
 from loom.spi.event_store import ExecutionRow, Storage
+from loom.spi.snapshot_store import SnapshotStore
+
+TAIL_MIN: Final = 200
+"""Up to so many events are folded rather than looked for in a snapshot: that would take as long."""
+NONE: Final = -1
+
+_Events = Sequence[EventEnvelope[Any]]
 
 
 class Loaded(NamedTuple):
@@ -20,10 +36,13 @@ class Loaded(NamedTuple):
 
     Events that were written meanwhile are left out. Who drives on by what was read before them is refused by the first append;
     with them it would pass, though the row does not know yet who wrote them.
+
+    *snapshot* is the sequence of the snapshot that the fold began with, -1 where it began with the log.
     """
 
     state: ExecutionState
     row: ExecutionRow
+    snapshot: int = NONE
 
 
 async def load(storage: Storage, id: str, *, row: ExecutionRow | None = None) -> Loaded:
@@ -33,6 +52,7 @@ async def load(storage: Storage, id: str, *, row: ExecutionRow | None = None) ->
         ExecutionNotFound: there is no such execution.
         LogNewerThanCode: it can be looked at only.
         LogCorrupt: events are missing.
+        SnapshotUnusable: they were moved away, and the checkpoint that stands for them cannot be read.
     """
     run_id = execution_id(id)
     if row is None:
@@ -40,11 +60,67 @@ async def load(storage: Storage, id: str, *, row: ExecutionRow | None = None) ->
         if row is None:
             raise ExecutionNotFound(execution_id=id, store=storage.url)
         row = await last_link(storage, row)
-    run_id = row.execution_id
-    events = await read_log(storage, run_id, length=row.length)
-    refuse_newer(events)
-    if [event.sequence for event in events] != list(range(len(events))) or len(events) < row.length:
+    return await loaded(storage, row)
+
+
+async def loaded(storage: Storage, row: ExecutionRow) -> Loaded:
+    """Return the run that *row* is of: only what is after its newest snapshot is read and folded.
+
+    Raises:
+        As `load`, but for the first.
+    """
+    begun = await _newest(storage, row) if row.length > TAIL_MIN else None
+    events = await read_log(storage, row.execution_id, start=begun.length if begun else 0, length=row.length)
+    if _missing(events, row, begun) is not None and (checkpoint := await _checkpoint(storage, row)) is not None:
+        if checkpoint.length > row.length:  # it has gone on, and was compacted, since its row was read
+            return await load(storage, row.execution_id)
+        begun = checkpoint
+        events = [event for event in events if event.sequence > checkpoint.sequence]
+    if (lacks := _missing(events, row, begun)) is not None:
         why = f"the log should hold {row.length} events without a gap"
-        raise LogCorrupt(execution_id=id, sequence=len(events), why=why)
+        raise LogCorrupt(execution_id=row.execution_id, sequence=lacks, why=why)
+    if begun is not None:
+        refuse_newer_rules(begun.execution_id, begun.facts.rules)
+    refuse_newer(events)
     with collected_later():
-        return Loaded(fold(events, empty_state(run_id)), row)
+        return Loaded(fold(events, begun or empty_state(row.execution_id)), row, begun.sequence if begun else NONE)
+
+
+def _missing(events: _Events, row: ExecutionRow, begun: ExecutionState | None) -> int | None:
+    """Return the first event that is not there, of those after the state with which it is *begun*; None when all are."""
+    first = begun.length if begun else 0
+    there = [event.sequence for event in events]
+    expected = range(first, max(first + len(there), row.length))
+    if there == list(expected):
+        return None
+    return next((at for at, found in zip(expected, there, strict=False) if at != found), first + len(there))
+
+
+async def _newest(storage: Storage, row: ExecutionRow) -> ExecutionState | None:
+    """Return the state of the newest snapshot; None where there is none, or none that can be used."""
+    if not isinstance(storage, SnapshotStore):
+        return None
+    snapshot = await storage.latest_snapshot(row.execution_id, row.incarnation, upto=row.length - 1)
+    if snapshot is None:
+        return None
+    try:
+        return state_of(snapshot, is_needed=snapshot.head.is_checkpoint)
+    except SnapshotUnusable as error:
+        warnings.warn(SnapshotIgnored(f"{error}; the log is folded instead"), stacklevel=2)
+        return None
+
+
+async def _checkpoint(storage: Storage, row: ExecutionRow) -> ExecutionState | None:
+    """Return the state of the newest checkpoint, None where no compaction has made one.
+
+    Raises:
+        SnapshotUnusable: it cannot be read, and nothing else says what it does.
+    """
+    if not isinstance(storage, SnapshotStore):
+        return None
+    heads = await storage.snapshots(row.execution_id, row.incarnation)
+    upto = next((head.sequence for head in heads if head.is_checkpoint), None)
+    if upto is None:
+        return None
+    snapshot = await storage.latest_snapshot(row.execution_id, row.incarnation, upto=upto)
+    return None if snapshot is None else state_of(snapshot, is_needed=True)

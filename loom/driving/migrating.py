@@ -148,7 +148,7 @@ class Migrating:
 
     async def _planned(self, run_id: ExecutionId, wish: Wish) -> tuple[Migration, Loaded]:
         loaded = await load(self._driver.around.storage, run_id)
-        state, row = loaded
+        state, row, _ = loaded
         if state.is_terminal:
             raise ExecutionTerminated(execution_id=state.execution_id, status=state.status, hint=_hint(state.status))
         stands = self._driver.standing(state.status, row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from loom.core.collecting import collected_later
@@ -15,10 +15,14 @@ from loom.kernel.fold import RULES
 from loom.spi.event_store import EventStore
 
 
-async def read_log(storage: EventStore, run_id: ExecutionId, *, length: int | None = None) -> list[EventEnvelope[Any]]:
-    """Return the events of one log. Where its *length* is known, nothing is read past it, and nothing just to see the end."""
+async def read_log(
+    storage: EventStore, run_id: ExecutionId, *, start: int = 0, length: int | None = None
+) -> list[EventEnvelope[Any]]:
+    """Return the events of one log from *start* on.
+
+    Where its *length* is known, nothing is read past it, and nothing just to see the end.
+    """
     events: list[EventEnvelope[Any]] = []
-    start = 0
     while (length is None or start < length) and (page := await storage.read(run_id, start=start, stop=length)):
         with collected_later():
             events += decode_events(run_id, page)
@@ -34,9 +38,18 @@ def refuse_newer(events: Iterable[EventEnvelope[Any]]) -> None:
     """
     for event in (event for event in events if isinstance(event.payload, (ExecutionStarted, dict))):
         if isinstance(event.payload, ExecutionStarted):
-            newer = [name for name, version in event.payload.rules.items() if version > RULES.get(name, 0)]
-            if newer:
-                raise LogNewerThanCode(execution_id=event.execution_id, what=f"newer rules of {', '.join(newer)}")
+            refuse_newer_rules(event.execution_id, event.payload.rules)
         else:
             version = event.metadata.get("v", 1)
             raise LogNewerThanCode(execution_id=event.execution_id, what=f"{event.type} version {version}")
+
+
+def refuse_newer_rules(run_id: ExecutionId, rules: Mapping[str, int]) -> None:
+    """Refuse to drive a run that is pinned to *rules* of a version that this code does not have.
+
+    Raises:
+        LogNewerThanCode: they are newer.
+    """
+    newer = [name for name, version in rules.items() if version > RULES.get(name, 0)]
+    if newer:
+        raise LogNewerThanCode(execution_id=run_id, what=f"newer rules of {', '.join(newer)}")

@@ -51,6 +51,7 @@ from loom.spi.clock import Clock, Entropy
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom.spi.guarding import BodyGuard
 from loom.spi.host import Host
+from loom.spi.snapshot_store import SnapshotCodec
 from loom.spi.surroundings import Surroundings
 
 P = ParamSpec("P")
@@ -94,6 +95,8 @@ class RuntimeOptions(TypedDict, total=False):
     on_stream: Callable[[str, str, Any], None] | None
     guard: BodyGuard | None
     citing: Citing | None
+    snapshot_every: int | None
+    snapshot_codec: SnapshotCodec
 
 
 class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
@@ -494,8 +497,8 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
         return self._driver.outcome(state, self.flows.get(state.facts.flow))
 
     async def _loaded(self, id: str) -> tuple[ExecutionState, Incarnation]:
-        state, row = await load(self.storage, id)
-        return state, row.incarnation
+        found = await load(self.storage, id)
+        return found.state, found.row.incarnation
 
 
 def _refuse_unknown(options: Mapping[str, Any], known: Any, verb: str) -> None:

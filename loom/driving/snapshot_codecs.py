@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from loom.core.errors import InvalidDeclaration
 from loom.spi.snapshot_store import SnapshotCodec
@@ -57,14 +57,30 @@ def unpacked(body: bytes, codec: str) -> bytes:
         raise ValueError(f"it is no zstd frame: {error}") from error
 
 
-def require_codec(codec: SnapshotCodec) -> None:
-    """Return where *codec* can be written here.
+def checked_codec(codec: SnapshotCodec) -> SnapshotCodec:
+    """Return *codec*, which can be written here.
 
     Raises:
-        CodecNotAvailable: it cannot.
+        CodecNotAvailable: it needs what is not installed.
+        InvalidDeclaration: there is none of that name.
     """
+    if codec not in get_args(SnapshotCodec):
+        hint = f"There are {' and '.join(get_args(SnapshotCodec))}."
+        raise InvalidDeclaration(f"snapshot_codec is {codec!r}, which is no codec", hint=hint)
     if codec == "zstd":
         _zstd()
+    return codec
+
+
+def checked_every(every: int | None) -> int | None:
+    """Return *every*, after how many events a snapshot is kept; None: at parks only.
+
+    Raises:
+        InvalidDeclaration: it is no number, or less than one.
+    """
+    if every is not None and (type(every) is not int or every < 1):
+        raise InvalidDeclaration(f"snapshot_every is {every!r}: a number of events, one or more, or None")
+    return every
 
 
 def _zstd() -> Any:

@@ -12,7 +12,7 @@ from loom.core.ids import Incarnation
 from loom.core.state import FOLD_VERSION, ExecutionState
 from loom.driving.errors import SnapshotUnusable
 from loom.driving.snapshot_codecs import CodecNotAvailable, packed, unpacked
-from loom.driving.state_codec import STATE_CODEC_VERSION, NotAState, decode, encode
+from loom.driving.state_codec import STATE_CODEC_VERSION, decode, encode
 from loom.spi.snapshot_store import Snapshot, SnapshotCodec, SnapshotHead, snapshot_digest
 
 _PRESENT: Final = (FOLD_VERSION, STATE_CODEC_VERSION)
@@ -67,7 +67,7 @@ def state_of(snapshot: Snapshot, *, is_needed: bool = False) -> ExecutionState:
         raise SnapshotUnusable(execution_id=head.execution_id, sequence=head.sequence, why=why)
     try:
         state = decode(unpacked(snapshot.body, head.codec))
-    except (NotAState, CodecNotAvailable) as error:
+    except (ValueError, CodecNotAvailable) as error:
         raise SnapshotUnusable(execution_id=head.execution_id, sequence=head.sequence, why=str(error)) from error
     if (state.execution_id, state.sequence) != (head.execution_id, head.sequence):
         why = f"it holds {state.execution_id} at {state.sequence}"

@@ -100,7 +100,7 @@ class Starting:
             return None
         if rows[0].index.flow != flow.id:
             raise ExecutionAlreadyExists(execution_id=run_id)
-        state, row = await load(self._driver.around.storage, rows[0].execution_id)
+        state, row, _ = await load(self._driver.around.storage, rows[0].execution_id)
         if state.is_terminal:
             return self._driver.outcome(state, flow)
         return Outcome(execution_id=row.execution_id, status="accepted", length=state.length, driver=row.driver)

@@ -9,6 +9,7 @@ from typing import Final
 from loom.core.ids import execution_id
 from loom.core.state import ExecutionState, empty_state
 from loom.driving.errors import ExecutionNotFound
+from loom.driving.loading import loaded
 from loom.driving.reading import refuse_newer
 from loom.kernel.codec import decode_events
 from loom.kernel.fold import fold
@@ -25,11 +26,14 @@ async def state_once(storage: Storage, id: str, until: Callable[[ExecutionState]
         ExecutionNotFound: it does not exist, and has not appeared within some seconds.
     """
     run_id = execution_id(id)
-    state = empty_state(run_id)
-    feed = storage.subscribe(run_id)
+    row = await storage.row(run_id)
+    state = empty_state(run_id) if row is None else (await loaded(storage, row)).state
+    if row is not None and until(state) and state.length >= _length(await storage.head(run_id)):
+        return state if state.facts.next is None else await state_once(storage, state.facts.next, until)
+    feed = storage.subscribe(run_id, start=state.length)
     try:
         async with asyncio.timeout(None) as patience:
-            if await storage.head(run_id) is None:
+            if row is None:
                 patience.reschedule(asyncio.get_running_loop().time() + APPEARS_S)
             async for record in feed:
                 patience.reschedule(None)

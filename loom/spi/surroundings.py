@@ -16,6 +16,7 @@ from loom.spi.event_store import Lane, Storage
 from loom.spi.guarding import BodyGuard
 from loom.spi.host import Host, SystemHost
 from loom.spi.limits import ENTRY_BYTES_MAX, EntryTooLarge
+from loom.spi.snapshot_store import SnapshotCodec
 
 Event = EventEnvelope[Any]
 GRACE_S: Final = 10.0
@@ -35,7 +36,8 @@ class Surroundings:
     nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone. No drive waits in place
     for what is due in more than *linger_max_ms*, whatever a verb says. Events that nobody waits for may gather for *idle_s*.
     *nesting_max* is how many ancestors a run may have, *on_change* what becomes of one whose code has changed.
-    *guard* watches the bodies of flows. *citing* is told of all that is about to be written to a log or a lane.
+    *guard* watches the bodies of flows. *citing* is told of all that is about to be written to a log or a lane. *snapshot_every* is after how many events a snapshot is kept, beside those at parks;
+    *snapshot_codec* what they are written as.
     """
 
     storage: Storage
@@ -57,6 +59,8 @@ class Surroundings:
     on_stream: Callable[[str, str, Any], None] | None = None
     guard: BodyGuard | None = None
     citing: Citing | None = None
+    snapshot_every: int | None = None
+    snapshot_codec: SnapshotCodec = "json"
 
     async def before_insert(self, lane: Lane, body: bytes) -> None:
         """Have noted what a request for *lane* names, before it is inserted.
