@@ -102,7 +102,6 @@ def contracts() -> Report:
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
         "event_fork_spi": EVENT_FORK_SPI_VERSION,
         "event_trim_spi": EVENT_TRIM_SPI_VERSION,
-        "event_fork_spi": EVENT_FORK_SPI_VERSION,
         "snapshot_store_spi": SNAPSHOT_STORE_SPI_VERSION,
         "archive_store_spi": ARCHIVE_STORE_SPI_VERSION,
         "authorizer_spi": AUTHORIZER_SPI_VERSION,
