@@ -8,9 +8,10 @@ import os
 import sqlite3
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import date
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 from models import Alarm, Page, Shift
@@ -45,30 +46,45 @@ class Move(NamedTuple):
 
 
 class Ledger:
-    """The file. A connection a call: steps run in threads, and a connection belongs to one."""
+    """The file, opened when it is first used, and again when it is used after it was closed. Threads take turns with it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._turn = Lock()
+        self._database: sqlite3.Connection | None = None
 
-    def create(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.connected() as database:
-            database.executescript(TABLES)
+    def close(self) -> None:
+        with self._turn:
+            database, self._database = self._database, None
+            if database is not None:
+                database.close()
 
     @contextmanager
-    def connected(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self.path)) as database, database:
-            database.execute("PRAGMA synchronous = OFF")  # what is outside need not outlive a power cut
-            yield database
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Give the turn for one transaction."""
+        with self._turn:
+            self._database = self._database or opened(self.path)
+            with self._database:
+                yield self._database
 
     def write(self, statement: str, *values: Any) -> bool:
         """Return whether anything was written."""
-        with self.connected() as database:
+        with self.transaction() as database:
             return database.execute(statement, values).rowcount > 0
 
     def read(self, query: str, *values: Any) -> list[Any]:
-        with self.connected() as database:
+        with self.transaction() as database:
             return database.execute(query, values).fetchall()
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """Return the file at *path*, made if it is missing. Several processes may have it open."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    database = sqlite3.connect(path, check_same_thread=False)
+    database.executescript(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + TABLES
+    )  # it need not outlive a power cut
+    return database
 
 
 class Monitor:
@@ -82,7 +98,7 @@ class Monitor:
 
     def take(self, *, key: str) -> list[Alarm]:
         """Give what is new to whoever has *key*, and return all that was given to it: asked again, nothing is lost."""
-        with self._ledger.connected() as database:
+        with self._ledger.transaction() as database:
             database.execute("UPDATE alarms SET taken_by = ? WHERE taken_by IS NULL", (key,))
             query = "SELECT number, service, host, symptom FROM alarms WHERE taken_by = ? ORDER BY number"
             return [Alarm(f"A-{number}", *rest) for number, *rest in database.execute(query, (key,))]
@@ -167,19 +183,28 @@ class Outside:
         self.monitor, self.pager = Monitor(self.ledger), Pager(self.ledger)
         self.balancer, self.rota = Balancer(self.ledger), Rota(self.ledger)
 
+    def __enter__(self) -> "Outside":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.ledger.close()
+
     @asynccontextmanager
     async def opened(self) -> AsyncIterator["Outside"]:
-        """Make what is missing: the app does this once a process, when a first run needs it."""
-        self.ledger.create()
-        yield self
+        """Have it for as long as the app is open: the app asks for it once a process, when a first run needs it."""
+        with self:
+            yield self
 
 
 def main(*arguments: str) -> None:
-    outside = Outside(Path(os.environ.get("ON_CALL_OUTSIDE", DEFAULT_PATH)))
-    outside.ledger.create()
-    if arguments:
-        _, service, host, symptom = arguments
-        outside.monitor.raise_alarm(service, host, symptom)
+    with Outside(Path(os.environ.get("ON_CALL_OUTSIDE", DEFAULT_PATH))) as outside:
+        if arguments:
+            _, service, host, symptom = arguments
+            outside.monitor.raise_alarm(service, host, symptom)
+        show(outside)
+
+
+def show(outside: Outside) -> None:
     for alarm, ended in outside.monitor.ends().items():
         print(f"{alarm}  {ended or 'open'}")
     incidents = dict.fromkeys(call.incident for call in outside.pager.calls())

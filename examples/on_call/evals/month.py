@@ -105,11 +105,10 @@ async def live(world: VirtualWorld, outside: Outside, seed: int = SEED) -> None:
 
 async def lived(folder: Path, seed: int = SEED) -> dict[str, Any]:
     """Return what came of each alarm of a month: how it ended, who was called, and what the load balancer did."""
-    outside = Outside(folder / "outside.db")
-    outside.ledger.create()
-    async with virtual_world(on_call(outside), start=START, seed=seed) as world:
-        await live(world, outside, seed)
-    return dict(summary(outside))
+    with Outside(folder / "outside.db") as outside:
+        async with virtual_world(on_call(outside), start=START, seed=seed) as world:
+            await live(world, outside, seed)
+        return dict(summary(outside))
 
 
 def summary(outside: Outside) -> Iterator[tuple[str, dict[str, Any]]]:

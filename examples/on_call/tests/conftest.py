@@ -44,9 +44,8 @@ class Desk:
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    outside = Outside(tmp_path / "outside.db")
-    outside.ledger.create()
-    outside.monitor.raise_alarm("checkout", "web-3", "errors over 5 %")
-    async with virtual_world(on_call(outside), start=START) as world:
-        await world.run_for(timedelta(minutes=5))
-        yield Desk(world, outside)
+    with Outside(tmp_path / "outside.db") as outside:
+        outside.monitor.raise_alarm("checkout", "web-3", "errors over 5 %")
+        async with virtual_world(on_call(outside), start=START) as world:
+            await world.run_for(timedelta(minutes=5))
+            yield Desk(world, outside)

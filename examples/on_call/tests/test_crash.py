@@ -49,7 +49,6 @@ async def taken(world: VirtualWorld) -> None:
 async def lived(folder: Path, ending: Callable[..., Any], *, dies_after: int | None = None) -> tuple[Ended, int]:
     """Return how the incident ended, and how often the process wrote until then."""
     outside = Outside(folder / f"outside-{dies_after}.db")
-    outside.ledger.create()
     outside.monitor.raise_alarm("checkout", "web-3", "errors over 5 %")
     async with virtual_world(on_call(outside), start=START, dies_after=dies_after) as world:
         world.at(timedelta(minutes=25), partial(taken, world))

@@ -92,7 +92,6 @@ async def test_a_false_alarm_that_is_found_out_in_the_middle_of_the_mitigation_u
     tmp_path: Path,
 ) -> None:
     outside = Outside(tmp_path / "outside.db")
-    outside.ledger.create()
     outside.monitor.raise_alarm("checkout", "web-3", "errors over 5 %")
 
     async def cancelled_at_drain(effect: loom.EffectContext, arguments: dict[str, Any], call_next: Any) -> Any:
