@@ -154,7 +154,7 @@ class Family:
 
     def _tell(self, drive: Drive, child: ExecutionId) -> None:
         """Have *drive* look into its lane, where the end of *child* is: now if it waits for it, else when it waits again."""
-        if CHILD_TOPIC + child in drive.requests.inbox.waits:
+        if drive.requests.inbox.mail.is_awaited(CHILD_TOPIC + child):
             drive.requests.knock()
         else:
             self._news.add(drive.state.execution_id)

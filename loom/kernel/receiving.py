@@ -18,6 +18,7 @@ from loom.core import facts as f
 from loom.core.errors import LoomError
 from loom.core.failures import ReceiveTimedOut
 from loom.core.json import JsonObject
+from loom.core.mailbox import Mailbox
 from loom.kernel.calls import Call, Event
 from loom.spi.event_store import Request
 
@@ -50,7 +51,7 @@ class ReceiveSyscall:
         due_at = call.start.payload.due_at
         if due_at is not None:
             drive.timers.add(due_at, lambda: drive.requests.inbox.is_late(call), lambda: drive.wants(call))
-        drive.requests.inbox.waits.setdefault(self.topic, []).append(call)
+        drive.requests.inbox.mail.wait(self.topic, call.sequence, call)
         drive.delivery.stir()  # its message may be there already
 
     def received(self, call: Call, request: Request, body: Mapping[str, Any]) -> f.MessageReceived:
@@ -72,22 +73,21 @@ class ReceiveSyscall:
 
 
 class Inbox:
-    """The messages that were read from the lane and that no receive has taken, by topic, in the order of the lane."""
+    """The messages that were read from the lane and that no receive has taken."""
 
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
-        self._unread: dict[str, deque[Request]] = {}
-        self.waits: dict[str, list[Call]] = {}
-        self._late: list[Call] = []
+        self.mail: Mailbox[Request, Call] = Mailbox()
+        self._late: deque[Call] = deque()
 
     def put(self, request: Request) -> None:
         """Keep a message until it is received."""
-        self._unread.setdefault(orjson.loads(request.body)["topic"], deque()).append(request)
+        self.mail.put(orjson.loads(request.body)["topic"], request.number, request)
 
     def has_for(self, call: Call) -> bool:
         """Whether *call* could take a message now."""
         topic = getattr(call.syscall, "topic", None)
-        return topic in self._unread and topic not in self._drive.state.facts.held
+        return topic is not None and self.mail.has_unread(topic) and topic not in self._drive.state.facts.held
 
     def is_late(self, call: Call) -> None:
         """The time of *call* is over; a message that is there already is still received."""
@@ -104,12 +104,10 @@ class Inbox:
 
     def _received(self) -> Event | None:
         """Journal the oldest message for the oldest receive of its topic; one that is not what it expects is dropped."""
-        while (call := self._next()) is not None:
+        held = self._drive.state.facts.held
+        while (taken := self.mail.take(self._stands, self._may, held=held)) is not None:
+            call, request = taken
             assert isinstance(call.syscall, ReceiveSyscall)
-            unread = self._unread[call.syscall.topic]
-            request = unread.popleft()
-            if not unread:
-                del self._unread[call.syscall.topic]
             body = orjson.loads(request.body)
             try:
                 fact = call.syscall.received(call, request, body)
@@ -121,17 +119,13 @@ class Inbox:
         return None
 
     def _timed_out(self) -> Event | None:
-        self._late = late = [call for call in self._late if self._drive.wants(call)]
+        late = self._late
+        while late and not self._drive.wants(late[0]):
+            late.popleft()
         return self._drive.commit("MESSAGE_TIMED_OUT", f.MessageTimedOut(late[0].sequence)) if late else None
 
-    def _next(self) -> Call | None:
-        topics = sorted(self._unread.keys() & self.waits.keys(), key=lambda topic: self._unread[topic][0].number)
-        return next((call for topic in topics if (call := self._oldest(topic)) is not None), None)
+    def _stands(self, call: Call) -> bool:
+        return self._drive.wants(call) and call in self._drive.delivery.waiting
 
-    def _oldest(self, topic: str) -> Call | None:
-        drive = self._drive
-        self.waits[topic] = waits = [c for c in self.waits[topic] if drive.wants(c) and c in drive.delivery.waiting]
-        if topic in drive.state.facts.held:
-            return None
-        able = [call for call in waits if not drive.is_closing(call.branch)]
-        return min(able, key=lambda call: call.sequence, default=None)
+    def _may(self, call: Call) -> bool:
+        return not self._drive.is_closing(call.branch)

@@ -73,8 +73,7 @@ class Requests:
         if journal.incarnation is None:
             return ()
         chain = journal.state.facts.chain or (journal.state.execution_id, journal.incarnation)
-        pending = await self._lane.pending(*chain)
-        return [request for request in pending if request.number > self.seen]
+        return await self._lane.pending(*chain, above=self.seen)
 
     async def read(self) -> None:
         """Read what is new in the lane: messages into the inbox, others into `fresh`, which is to be applied at once."""

@@ -279,8 +279,10 @@ class RequestLane(Protocol):
         """
         ...
 
-    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
-        """Return the requests that no append has consumed, in order."""
+    async def pending(
+        self, execution_id: ExecutionId, incarnation: Incarnation, *, above: int = 0
+    ) -> Sequence[Request]:
+        """Return the requests that no append has consumed, in order; only those whose number is greater than *above*."""
         ...
 
 

@@ -116,10 +116,12 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompact
         wish = Send(execution_id, kind, key, at, body)
         return self._kept.insert(wish, incarnation=incarnation, while_open=while_open)
 
-    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
-        """Return the requests that no append has consumed, in order."""
+    async def pending(
+        self, execution_id: ExecutionId, incarnation: Incarnation, *, above: int = 0
+    ) -> Sequence[Request]:
+        """Return the requests that no append has consumed, in order; see `RequestLane.pending`."""
         log = self._kept.life(execution_id, incarnation)
-        return log.pending() if log else []
+        return log.pending(above) if log else []
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""

@@ -40,7 +40,7 @@ class Log:
     """One life of an execution. *appended* holds the items of the last batch that touched it, *snapshots* are by sequence.
 
     *length* counts the events there ever were, *events* are those that are still here. Of the requests that are *trimmed* the
-    bodies are gone.
+    bodies are gone; *keys* has the number of each that has a key.
 
     *driver* holds it until *leased_until*. *called* is the number of the last request for which its driver was called, *called_at*
     the time of the first such call, None when there was none. *noted* belongs to `DueTimes`. Times are ms since the epoch.
@@ -52,6 +52,7 @@ class Log:
     length: int = 0
     events: list[EventRecord] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
+    keys: dict[str, int] = field(default_factory=dict)
     consumed: set[int] = field(default_factory=set)
     trimmed: set[int] = field(default_factory=set)
     appended: dict[tuple[str, int], Appended] = field(default_factory=dict)
@@ -68,8 +69,8 @@ class Log:
         first = bisect_left(self.events, start, key=_sequence)
         return self.events[first : None if stop is None else bisect_left(self.events, stop, key=_sequence)]
 
-    def pending(self) -> list[Request]:
-        return [request for request in self.requests if request.number not in self.consumed]
+    def pending(self, above: int = 0) -> list[Request]:
+        return [request for request in self.requests[above:] if request.number not in self.consumed]
 
     def change_lease(self, lease: LeaseChange, now: int) -> None:
         self.driver, self.is_released = lease.driver, False
@@ -129,7 +130,7 @@ class Logs:
     def row(self, log: Log, now: int) -> ExecutionRow:
         """Return the row of *log* as it is at *now*."""
         lane, key = self.by_id.get(ExecutionId(log.index.chain)), cancel_key(log.index.link)
-        asked = lane is not None and any(request.key == key for request in lane.requests)
+        asked = lane is not None and key in lane.keys
         held = (log.driver, max(0, log.leased_until - now), log.is_released, asked)
         return ExecutionRow(log.execution_id, log.incarnation, log.length, log.index, *held)
 
@@ -150,14 +151,15 @@ class Logs:
         log = self.by_id.get(wish.chain)
         if log is None or log.index.chain != wish.chain or incarnation not in (None, log.incarnation):
             return None
-        for request in log.requests:
-            if wish.key and request.key == wish.key:
-                return RequestTaken(request.number, pending=request.number not in log.consumed)
+        if wish.key and (taken := log.keys.get(wish.key)):
+            return RequestTaken(taken, pending=taken not in log.consumed)
         tip = self._tips[wish.chain]
         if while_open and tip.index.ended:
             return LaneClosed(tip.index.status)
         number = len(log.requests) + 1
         log.requests.append(Request(number, *wish[1:]))
+        if wish.key:
+            log.keys[wish.key] = number
         self.call(tip, number)
         return number
 
@@ -212,7 +214,7 @@ class Transaction:
         lane = self._lane(log, item)
         if lane is None or item.lane_above is None:
             return 0
-        above = [each for each in lane.pending() if each.number > item.lane_above and each.number not in item.consumes]
+        above = [each for each in lane.pending(item.lane_above) if each.number not in item.consumes]
         return len([each for each in above if not item.lane_kinds or each.kind in item.lane_kinds])
 
     def _lane(self, log: Log | None, item: Append) -> Log | None:

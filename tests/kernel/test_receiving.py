@@ -395,23 +395,26 @@ async def busy(ctx: loom.Context) -> list[int]:
 
     async def listens(ctx: loom.Context) -> list[int]:
         got = [await ctx.receive("numbers", expects=int) for _ in range(3)]
-        released.set()
+        Released.event.set()
         return got
 
     _, got = await ctx.parallel(works, listens)
     return got
 
 
-released = asyncio.Event()
+class Released:
+    """What the step waits for."""
+
+    event: asyncio.Event
 
 
 @loom.step
 async def endless() -> None:
-    await released.wait()
+    await Released.event.wait()
 
 
 async def test_a_branch_receives_while_another_one_works() -> None:
-    released.clear()
+    Released.event = asyncio.Event()
     over = runtime(busy)
     driving = asyncio.ensure_future(over.start(busy, id=RUN))
     await _asked(over, "MESSAGE_AWAITED")
@@ -423,15 +426,42 @@ async def test_a_branch_receives_while_another_one_works() -> None:
 
 
 class LaneReadings(MemoryStorage):
-    """A store that counts how often a lane is read."""
+    """A store that counts how often a lane is read, and how many requests were read of it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.readings = 0
+        self.readings = self.requests = 0
 
-    async def pending(self, *about: Any) -> Any:
+    async def pending(self, *about: Any, above: int = 0) -> Any:
+        found = await super().pending(*about, above=above)
         self.readings += 1
-        return await super().pending(*about)
+        self.requests += len(found)
+        return found
+
+
+async def test_a_message_that_nobody_waits_for_is_read_once_by_a_drive_however_often_it_looks() -> None:
+    Released.event = asyncio.Event()
+    store = LaneReadings()
+    over = runtime(busy, storage=store)
+    driving = asyncio.ensure_future(over.start(busy, id=RUN))
+    await _asked(over, "MESSAGE_AWAITED")
+
+    for number in range(100):
+        await over.send(RUN, "elsewhere", number)
+        await _read_up_to(over, number + 1)
+    for number in (1, 2, 3):
+        await over.send(RUN, "numbers", number)
+
+    assert (await driving).value == [1, 2, 3]
+    assert store.readings > 100
+    assert store.requests == 103
+
+
+async def _read_up_to(over: WorkflowRuntime, number: int) -> None:
+    [drive] = over._driver.drives.values()
+    async with asyncio.timeout(5):
+        while drive.requests.seen < number:
+            await asyncio.sleep(0)
 
 
 async def test_a_receive_whose_message_is_there_costs_no_further_reading_of_the_lane() -> None:

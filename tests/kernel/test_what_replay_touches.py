@@ -37,7 +37,9 @@ class LogAlone:
     async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
         raise AssertionError("a replay that still waits writes nothing")
 
-    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
+    async def pending(
+        self, execution_id: ExecutionId, incarnation: Incarnation, *, above: int = 0
+    ) -> Sequence[Request]:
         self.asked.add("pending")
         return ()
 

@@ -39,6 +39,16 @@ class RequestLaneConformance:
             Request(2, "answer", "", 9, b"b\x00\xff"),
         ]
 
+    async def test_what_is_pending_can_be_read_from_a_number_on(self, store: Storage) -> None:
+        begun = await appended(store, first(REFUND))
+        for _ in range(4):
+            await insert(store, begun)
+        await appended(store, after(begun, REFUND, b"took 3", consumes=[3]))
+
+        pages = [await store.pending(REFUND, begun.incarnation, above=above) for above in (0, 1, 2, 3, 4, 9)]
+
+        assert [[each.number for each in page] for page in pages] == [[1, 2, 4], [2, 4], [4], [4], [], []]
+
     async def test_each_lane_counts_for_itself(self, store: Storage) -> None:
         refund, claim = await appended(store, first(REFUND)), await appended(store, first(CLAIM))
 

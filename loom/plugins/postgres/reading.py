@@ -36,6 +36,7 @@ _IDS: Final = "SELECT id FROM loom.executions WHERE id > $1 AND id >= $2 AND id 
 _PENDING: Final = """
     SELECT number, kind, key, at, body FROM loom.requests
     WHERE run = (SELECT run FROM loom.executions WHERE id = $1 AND run = $2) AND NOT consumed
+      AND number > $3
     ORDER BY number
 """
 _record: Final = partial(tuple.__new__, EventRecord)
@@ -81,9 +82,9 @@ async def ids(raw: Raw, *, after: str, prefix: str, limit: int) -> Sequence[Exec
     return [ExecutionId(row[0]) for row in await raw.fetch(_IDS, after, prefix, prefix + AFTER_EVERY_ID, limit)]
 
 
-async def pending(raw: Raw, execution_id: str, incarnation: int) -> Sequence[Request]:
+async def pending(raw: Raw, execution_id: str, incarnation: int, *, above: int) -> Sequence[Request]:
     """Return the requests that no append has consumed."""
-    rows = await raw.fetch(_PENDING, execution_id, incarnation)
+    rows = await raw.fetch(_PENDING, execution_id, incarnation, above)
     return [Request(number, kind, key_text(key), at, body) for number, kind, key, at, body in rows]
 
 

@@ -181,9 +181,11 @@ class PostgresStorage(
         """Return execution ids by code point order; see `EventStore.ids`."""
         return await self._read(lambda raw: reading.ids(raw, after=after, prefix=prefix, limit=limit))
 
-    async def pending(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Request]:
-        """Return the requests that no append has consumed, in order."""
-        return await self._read(lambda raw: reading.pending(raw, execution_id, incarnation))
+    async def pending(
+        self, execution_id: ExecutionId, incarnation: Incarnation, *, above: int = 0
+    ) -> Sequence[Request]:
+        """Return the requests that no append has consumed, in order; see `RequestLane.pending`."""
+        return await self._read(lambda raw: reading.pending(raw, execution_id, incarnation, above=above))
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""

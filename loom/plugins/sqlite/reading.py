@@ -25,7 +25,7 @@ _IDS: Final = "SELECT id FROM executions WHERE id > ? AND id >= ? AND id < ? ORD
 _PENDING: Final = """
     SELECT number, kind, key, at, body
     FROM requests INDEXED BY requests_pending
-    WHERE run = (SELECT run FROM executions WHERE id = ? AND run = ?) AND consumed = 0
+    WHERE run = (SELECT run FROM executions WHERE id = ? AND run = ?) AND consumed = 0 AND number > ?
     ORDER BY number
 """
 _ROWS: Final = """
@@ -94,9 +94,9 @@ def ids(raw: sqlite3.Connection, *, after: str, prefix: str, limit: int) -> list
     return [execution_id for (execution_id,) in rows]
 
 
-def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int) -> list[Request]:
+def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int, *, above: int) -> list[Request]:
     """Return the requests that no append has consumed."""
-    return [Request._make(row) for row in raw.execute(_PENDING, (execution_id, incarnation))]
+    return [Request._make(row) for row in raw.execute(_PENDING, (execution_id, incarnation, above))]
 
 
 def row(raw: sqlite3.Connection, execution_id: str, *, now: int) -> ExecutionRow | None:
