@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from loom.spi.schedule_store import ScheduleCursor, ScheduleEntry
+from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry
 
 
 @dataclass(slots=True)
@@ -40,6 +40,7 @@ class MemorySchedules:
         record = record or self._schedules.setdefault(schedule_id, _Record(cursor))
         record.cursor = cursor
         record.entries.extend(entries)
+        del record.entries[:-ENTRIES_MAX]
         return True
 
     async def schedule_entries(

@@ -14,6 +14,9 @@ from loom.core.ids import ExecutionId
 
 SCHEDULE_STORE_SPI_VERSION: Final = "1.0.0"
 
+ENTRIES_MAX: Final = 10_000
+"""So many entries a schedule has on record, the newest: a week of minutes, a year of hours."""
+
 SkipReason: TypeAlias = Literal["catch-up", "cap", "overlap"]
 """Why a tick was skipped: it was missed; more were missed than are caught up on; an earlier execution was open."""
 
@@ -62,6 +65,7 @@ class ScheduleStore(Protocol):
     ) -> bool:
         """Move the cursor from *expected* (None: never seen) to *cursor* and add *entries*, all in one transaction.
 
+        Of the entries of the schedule the newest `ENTRIES_MAX` are kept; older ones are removed in the same transaction.
         Return False, with nothing written, when the cursor stands elsewhere. *cursor* is later than *expected*; the
         entries lie between the two, in order. On return, what is written survives a crash of the machine.
 

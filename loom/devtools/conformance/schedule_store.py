@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from loom.core.ids import ExecutionId
-from loom.spi.schedule_store import ScheduleCursor, ScheduleEntry, ScheduleStore
+from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry, ScheduleStore
 
 DAILY: Final = "daily"
 WEEKLY: Final = "weekly"
@@ -105,6 +105,30 @@ class ScheduleStoreConformance:
             before = page[-1].tick_at
 
         assert pages == [[8, 7, 6], [5, 4, 3], [2]]
+
+    async def test_the_newest_entries_of_each_schedule_are_kept_and_no_more(self, store: ScheduleStore) -> None:
+        await recorded(store, 2 * HOUR, 3 * HOUR)
+        first, last = 4 * HOUR, 4 * HOUR + ENTRIES_MAX
+        many = [started(tick) for tick in range(first, last - 1)]
+        cursor = await store.schedule_cursor(DAILY)
+        assert await store.record_ticks(WEEKLY, None, ScheduleCursor(HOUR), entries=[started(HOUR)])
+
+        assert await store.record_ticks(DAILY, cursor, ScheduleCursor(last - 2), entries=many)
+        assert [entry.tick_at for entry in await store.schedule_entries(DAILY, before=first)] == [3 * HOUR]
+        assert await store.record_ticks(DAILY, ScheduleCursor(last - 2), ScheduleCursor(last), entries=[started(last)])
+
+        kept = await store.schedule_entries(DAILY, limit=2 * ENTRIES_MAX)
+        assert [entry.tick_at for entry in kept] == [last, *reversed(range(first, last - 1))]
+        assert list(await store.schedule_entries(WEEKLY)) == [started(HOUR)]
+
+    async def test_more_entries_at_once_than_are_kept_leave_the_newest(self, store: ScheduleStore) -> None:
+        await recorded(store, 2 * HOUR)
+        many = [started(3 * HOUR + number) for number in range(ENTRIES_MAX + 2)]
+        cursor = await store.schedule_cursor(DAILY)
+
+        assert await store.record_ticks(DAILY, cursor, ScheduleCursor(many[-1].tick_at), entries=many)
+
+        assert list(await store.schedule_entries(DAILY, limit=2 * ENTRIES_MAX)) == many[:1:-1]
 
     async def test_of_many_who_move_the_cursor_one_wins(self, store: ScheduleStore) -> None:
         await recorded(store)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from loom.spi.schedule_store import ScheduleCursor, ScheduleEntry
+from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry
 from loom.spi.tables import SEQUENCE_END, entry_columns, schedule_entry
 
 P = ParamSpec("P")
@@ -19,6 +19,10 @@ _MOVE: Final = "UPDATE schedules SET at = ?, latest = ? WHERE id = ? AND at = ? 
 _ADD: Final = """
     INSERT INTO schedule_entries (schedule, tick_at, until_at, count, at, execution_id, reason)
     VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+_PRUNE: Final = """
+    DELETE FROM schedule_entries WHERE schedule = :schedule AND tick_at <= (
+        SELECT tick_at FROM schedule_entries WHERE schedule = :schedule ORDER BY tick_at DESC LIMIT 1 OFFSET :kept)
 """
 _ENTRIES: Final = """
     SELECT tick_at, until_at, count, at, execution_id, reason
@@ -84,6 +88,7 @@ def _record(
     if moved.rowcount != 1:
         return False
     raw.executemany(_ADD, [(schedule_id, *entry_columns(entry)) for entry in entries])
+    raw.execute(_PRUNE, {"schedule": schedule_id, "kept": ENTRIES_MAX})
     return True
 
 
