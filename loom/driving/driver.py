@@ -18,7 +18,7 @@ from loom import values
 from loom.core import facts as f
 from loom.core.changes import OnChange
 from loom.core.changes import on_change as checked
-from loom.core.envelope import NO_METADATA, EventEnvelope
+from loom.core.envelope import NO_METADATA, SIMULATED, EventEnvelope
 from loom.core.errors import ExecutionTerminated, InvalidDeclaration, LoomError
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, label
@@ -34,6 +34,7 @@ from loom.driving.family import FAMILY, Family, Verbs
 from loom.driving.inputs import encoded_input
 from loom.driving.parents import sends_of
 from loom.driving.rehearsal import after_parked, before_ended
+from loom.driving.simulating import around_of, stopping
 from loom.driving.snapshotting import Snapshotting
 from loom.driving.standing import Standing, standing
 from loom.driving.tenure import Hold, Tenure
@@ -61,7 +62,8 @@ class Manner(NamedTuple):
     """How one verb wants a run driven: for whom, lingering how long, with what request to make at the frontier.
 
     With *asks_only* it is replayed to make the request, and no further: somebody else drives it. With *is_attempt* a run that
-    this code cannot replay is left as it is, for a driver that can. *on_change* stands above the setting of flow and app.
+    this code cannot replay is left as it is, for a driver that can. *on_change* stands above the setting of flow and app. One that
+    *simulates* has simulators stand in for effects from here on.
     """
 
     principal: str | None
@@ -71,6 +73,15 @@ class Manner(NamedTuple):
     asks_only: bool = False
     is_attempt: bool = False
     on_change: OnChange | None = None
+    simulates: bool = False
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What the log says of a drive in this manner."""
+        return {
+            **({"principal": self.principal} if self.principal else {}),
+            **({SIMULATED: True} if self.simulates else {}),
+        }
 
     @property
     def asks_admission(self) -> bool:
@@ -314,7 +325,7 @@ class Driver:
         run_id = journal.state.execution_id
         hold = hold or (manner.is_start and self.tenure.holds.get(run_id)) or self.tenure.hold(run_id)
         setting = self._setting(journal, flow, manner, resources, hold=hold)
-        drive = self.drives[run_id] = Drive(journal, setting)
+        drive = self.drives[run_id] = stopping(Drive(journal, setting))
         self._ends[run_id] = asyncio.Event()
         hold.driven_by(drive)
         self.family.entered(drive)
@@ -376,7 +387,7 @@ class Driver:
     ) -> Setting:
         present = self.fingerprint_of(flow)
         return Setting(
-            around=self.around,
+            around=around_of(journal.state, self.around, simulates=manner.simulates),
             resources=resources,
             fingerprint=present,
             same_code=same(journal.state.facts.fingerprint, present),
@@ -384,7 +395,7 @@ class Driver:
             encode_result=values.codec_for(self.hints_of(flow)[1], "result").encode,
             encode_input=partial(encoded_input, flow, self.hints_of(flow)[0]),
             successor=partial(successor, self, flow),
-            principal=manner.principal,
+            about=manner.about,
             is_start=manner.is_start,
             linger_ms=min(manner.linger_ms, self.around.linger_max_ms),
             before_going_on=_then_leave(manner.offer) if manner.asks_only else partial(self._at_frontier, manner),

@@ -240,7 +240,9 @@ class Family:
 
     def _take_up(self, drive: Drive, child: ExecutionId, verb: Callable[..., Awaitable[Outcome[Any]]]) -> None:
         if child not in self._driver.drives:
-            going_on = partial(verb, child, principal=drive.setting.principal, linger_s=drive.setting.linger_ms / 1000)
+            going_on = partial(
+                verb, child, principal=drive.setting.about.get("principal"), linger_s=drive.setting.linger_ms / 1000
+            )
             self._drive_beside(child, going_on, context=self._context_of(drive), parent=drive)
 
     def _drive_beside(

@@ -178,6 +178,7 @@ class Replayer:
         takes, returns = self._driver.hints_of(flow)
         return Setting(
             around=self._around,
+            about={},
             resources={},
             fingerprint=present,
             same_code=is_same,

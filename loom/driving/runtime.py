@@ -42,6 +42,7 @@ from loom.driving.migrating import Migrating, MigratingVerbs
 from loom.driving.reading import read_log
 from loom.driving.refusing import refuse_changed
 from loom.driving.retrying import retried
+from loom.driving.simulating import require_fork
 from loom.driving.starting import Starting
 from loom.driving.stopping import Stopping, StoppingVerbs, due_at
 from loom.driving.waiting import state_once
@@ -94,6 +95,7 @@ class RuntimeOptions(TypedDict, total=False):
     on_durable_event: Callable[[Event], None] | None
     on_stream: Callable[[str, str, Any], None] | None
     guard: BodyGuard | None
+    simulators: Mapping[str, Step[Any, Any]]
     citing: Citing | None
     snapshot_every: int | None
     snapshot_codec: SnapshotCodec
@@ -248,6 +250,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
         shown: str | None = None,
         principal: str | None = None,
         on_change: OnChange | None = None,
+        simulate: bool = False,
         linger_s: float = LINGER_S,
     ) -> Outcome[Any]:
         """Go on with an execution that waits or was cut off; with *answer*, answer a gate of it first.
@@ -255,6 +258,8 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
         *answer* is JSON (or a value of the expected type). *gate* is an address, any unambiguous ending of one, or
         a key; *shown* is the digest of what the answering person saw. Where another driver is at work on the run, the answer
         is only made durable, and the outcome is `accepted`. *on_change* stands above the setting of the flow and the app.
+        With *simulate*, a fork that nobody has driven yet is driven with the app's simulators in the place of effects, from now
+        on and whoever drives it.
 
         Raises:
             ExecutionNotFound, ExecutionTerminated: there is nothing to resume.
@@ -262,11 +267,13 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
             GateNotOpen, AmbiguousGate, ApprovalMismatch, AlreadyAnswered, InvalidPayload: nothing was written.
             Denied: the app's authorizer does not let *principal* answer; only the refusal was written.
             ReplayDivergence: the code no longer asks what the log recorded; the run is parked as diverged.
+            SimulationRefused: it has been driven for real; nothing was written.
+            NotSimulated: a step has no simulator; the drive had to stop.
             Fenced: another driver took the run over while this process was driving it.
         """
-        wished = manner(principal, linger_s, on_change=on_change)
+        wished = manner(principal, linger_s, on_change=on_change)._replace(simulates=simulate)
         if answer is MISSING:
-            return await self._going.on(execution_id, lambda *_: wished)
+            return await self._going.on(execution_id, partial(_checked, wished))
         await self._authorization.ask("answer", execution_id, principal)
 
         def manner_of(state: ExecutionState, incarnation: Incarnation) -> Manner:
@@ -275,6 +282,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
             meant = gate_meant(state, gate, shown=shown)
             body = {"start": meant.start, "answer": values.plain(answer), "principal": principal}
             ask = Ask("answer", f"gate:{meant.start}", body, meant.gate)
+            _checked(wished, state, incarnation)
             return wished._replace(offer=partial(make_offer, self._driver, incarnation, ask))
 
         return await self._going.answering(execution_id, manner_of, wished)
@@ -499,6 +507,12 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
     async def _loaded(self, id: str) -> tuple[ExecutionState, Incarnation]:
         found = await load(self.storage, id)
         return found.state, found.row.incarnation
+
+
+def _checked(wished: Manner, state: ExecutionState, _: Incarnation) -> Manner:
+    if wished.simulates:
+        require_fork(state)
+    return wished
 
 
 def _refuse_unknown(options: Mapping[str, Any], known: Any, verb: str) -> None:

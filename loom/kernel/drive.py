@@ -53,7 +53,7 @@ PATIENCE_S: Final = 5.0
 class Setting:
     """What one drive is given beside its surroundings.
 
-    *is_lenient* lets arguments differ under the *same_code*, too (`allow`, loom/core/changes.py). *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking; *stays* says
+    *about* is what the log says of who has it driven, and how. *is_lenient* lets arguments differ under the *same_code*, too (`allow`, loom/core/changes.py). *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking; *stays* says
     whether it waits in place for something that this process does. *before_going_on* is awaited at the frontier, before
     anything is written; an error it raises ends the drive and changes nothing. *may_dispatch* is called last before an effect leaves: what it returns, if anything, is awaited, and returns when the driver holds the run
     for sure (kernel rule 7.3). *before_cancelled* is awaited before a cancelled run ends, and *before_ended*
@@ -70,7 +70,7 @@ class Setting:
     encode_result: Callable[[Any], Any]
     encode_input: Callable[[Any], Any]
     successor: Callable[[Journal, Any], Append]
-    principal: str | None = None
+    about: Mapping[str, Any]
     is_start: bool = False
     linger_ms: int = 10_000
     before_going_on: Callable[[Drive], Awaitable[None]] | None = None

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from rpds import HashTrieMap, List
 
 from loom.core import facts as f
-from loom.core.envelope import EventEnvelope
+from loom.core.envelope import SIMULATED, EventEnvelope
 from loom.core.state import UNTRIED, Attempts, ExecutionState, RunFacts, Settled, is_cut
 from loom.kernel.errors import LogCorrupt
 
@@ -90,6 +90,7 @@ def _parked(s: ExecutionState) -> str:
 
 def _execution_resumed(s: ExecutionState, e: Event) -> ExecutionState:
     changes: Any = {"recoveries": s.facts.recoveries if e.payload.cut_off else 0, "drives": s.facts.drives + 1}
+    changes["simulated"] = s.facts.simulated or SIMULATED in e.metadata
     return _facts(s, e, "running", wake_at=None, why=None, difference=None, **changes)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from loom.core import facts as f
-from loom.core.envelope import NO_METADATA
 from loom.core.errors import LoomError
 from loom.kernel.calls import Call
 from loom.kernel.replay import Recorded
@@ -73,9 +72,8 @@ def _go_on(drive: Drive, recorded: Recorded) -> None:
     drive.asking.recorded = None
     if state.facts.is_paused:  # somebody has cancelled it
         drive.commit("EXECUTION_UNPAUSED", f.ExecutionUnpaused())
-    about = {"principal": setting.principal} if setting.principal else NO_METADATA
     cut_off = True if state.status == "running" else None
-    drive.commit("EXECUTION_RESUMED", f.ExecutionResumed(cut_off=cut_off), about)
+    drive.commit("EXECUTION_RESUMED", f.ExecutionResumed(cut_off=cut_off), setting.about)
     declined = drive.patches.declined
     if recorded.differences or declined or not setting.same_code:
         before, after = state.facts.fingerprint, setting.fingerprint

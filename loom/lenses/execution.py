@@ -116,7 +116,7 @@ class ExecutionView:
     """Where an execution stands after event number *sequence* of *last*. Values are as they stand on the log.
 
     A run that continues as new is a chain of logs: *first* is the id of the first, *link* the number of this one, from 1, and
-    *next* the log that follows it, None for the last. *parent* is the id of the run that started it, *step* the step of that one; *source* says of which event of which run it is a fork; *children* are those it has started itself.
+    *next* the log that follows it, None for the last. *parent* is the id of the run that started it, *step* the step of that one; *source* says of which event of which run it is a fork, and *simulated* whether simulators stand in for its effects; *children* are those it has started itself.
 
     *calls* are its syscalls in the order asked, each scope followed by what stands in it; *gates* what waits for a
     person, *receives* what waits for a message, *held* the topics that are held back, *outcomes* what was learned of
@@ -150,6 +150,7 @@ class ExecutionView:
     parent: str | None
     step: str | None
     source: Mapping[str, Any] | None
+    simulated: bool
     children: tuple[ChildView, ...]
     gates: tuple[OpenGate, ...]
     receives: tuple[AwaitedMessage, ...]
@@ -203,6 +204,7 @@ def execution_view(
         parent=(facts.parent or {}).get("execution_id"),
         step=(facts.parent or {}).get("step"),
         source=facts.forked.payload.source if facts.forked is not None else None,
+        simulated=facts.simulated,
         children=tuple(ChildView(row.index.chain, row.index.flow, row.index.status) for row in reversed(children)),
         gates=tuple(open_gates(state)),
         receives=tuple(awaited_messages(state)),

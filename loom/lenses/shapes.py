@@ -36,6 +36,7 @@ def execution_json(view: ExecutionView) -> JsonObject:
         "next": view.next,
         "parent": view.parent,
         "step": view.step,
+        "simulated": view.simulated,
         "source": dict(view.source) if view.source is not None else None,
         "children": [child._asdict() for child in view.children],
         "gates": [gate_json(gate) for gate in view.gates],

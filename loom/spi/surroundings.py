@@ -9,6 +9,7 @@ from typing import Any, Final
 from loom.core.changes import OnChange
 from loom.core.envelope import EventEnvelope
 from loom.core.middleware import Effects
+from loom.core.step import Step
 from loom.spi.authorizer import ExecutionAuthorizer
 from loom.spi.citing import Citing
 from loom.spi.clock import Clock, Entropy, SystemClock, SystemEntropy
@@ -36,6 +37,7 @@ class Surroundings:
     nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone. No drive waits in place
     for what is due in more than *linger_max_ms*, whatever a verb says. Events that nobody waits for may gather for *idle_s*.
     *nesting_max* is how many ancestors a run may have, *on_change* what becomes of one whose code has changed.
+    *simulators* stand in for steps, by their ids, in a run that is simulated.
     *guard* watches the bodies of flows. *citing* is told of all that is about to be written to a log or a lane. *snapshot_every* is after how many events a snapshot is kept, beside those at parks;
     *snapshot_codec* what they are written as.
     """
@@ -58,6 +60,7 @@ class Surroundings:
     on_durable_event: Callable[[Event], None] | None = None
     on_stream: Callable[[str, str, Any], None] | None = None
     guard: BodyGuard | None = None
+    simulators: Mapping[str, Step[Any, Any]] = field(default_factory=dict)
     citing: Citing | None = None
     snapshot_every: int | None = None
     snapshot_codec: SnapshotCodec = "json"

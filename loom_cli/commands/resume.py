@@ -19,6 +19,7 @@ from loom_cli.options import (
     PrincipalOption,
     QuietOption,
     SetOption,
+    SimulateOption,
     StoreOption,
     StrictOption,
     WaitOption,
@@ -44,6 +45,7 @@ def resume(
     shown: Annotated[
         str | None, typer.Option("--shown", metavar="DIGEST", help="Answer only if the gate still shows just this.")
     ] = None,
+    simulate: SimulateOption = False,
     on_change: OnChangeOption = None,
     where: WhereOption = None,
     dry_run: DryRunOption = False,
@@ -83,13 +85,13 @@ def resume(
     given = Answer(payload_given(answer, set_ or [], flag="--answer", folder=cli.folder), gate, shown)
     loaded = cli.app(app_, store=store, strict=strict)
     if named is None:
-        if answer is not None or set_ or gate is not None or shown is not None:
-            raise Usage("an answer is for one run", hint="name the run instead of --where")
+        if answer is not None or set_ or gate is not None or shown is not None or simulate:
+            raise Usage("an answer, or a simulation, is for one run", hint="name the run instead of --where")
         wait_s = bulk_wait_s(ctx, wait_s)
         bulk = Bulk(cli, loaded, VERBS["resume"])
         return bulk.run(
             asked, lambda runtime, id: runtime.resume(id, principal=acting, on_change=on_change, linger_s=wait_s)
         )
     driving = Driving(cli, loaded, quiet=quiet, as_json=as_json, options={"app": app_, "store": store})
-    resuming = Resuming(cli, loaded, driving, principal=acting, on_change=on_change, linger_s=wait_s)
+    resuming = Resuming(cli, loaded, driving, principal=acting, on_change=on_change, linger_s=wait_s, simulate=simulate)
     return resuming.resume(named, given)

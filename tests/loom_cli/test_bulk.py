@@ -153,7 +153,7 @@ def test_a_person_is_asked_first(desk: Path, monkeypatch: pytest.MonkeyPatch, an
         (("retry",), "which run?"),
         (("retry", "f0", "--where", "status=failed"), "say the same in two ways"),
         (("retry", "f0", "--dry-run"), "go with --where"),
-        (("resume", "--where", "status=suspended", "--answer", "true"), "an answer is for one run"),
+        (("resume", "--where", "status=suspended", "--answer", "true"), "an answer, or a simulation, is for one run"),
         (("retry", "--where", "colour=red"), "runs have no 'colour' to go by"),
     ],
 )

@@ -74,3 +74,16 @@ def test_what_cannot_be_is_refused_in_words_and_changes_nothing(
     assert (refused.status, refused.out) == (status, "")
     assert told in refused.err
     assert loom("ps", "--json", folder=done).out == before
+
+
+def test_a_simulation_is_for_a_fork_that_nobody_has_driven(done: Path) -> None:
+    loom("fork", "r1", "--at", "1", "--id", "r2", folder=done)
+
+    refused = loom("resume", "r2", "--simulate", folder=done)
+    real = loom("fork", "r1", "--at", "3", "--id", "r3", folder=done)
+    loom("resume", "r3", folder=done)
+    again = loom("resume", "r3", "--simulate", folder=done)
+
+    assert real.status == 0
+    assert (refused.status, "asks for assess, which has no simulator" in refused.err) == (3, True)
+    assert (again.status, "has done its effects for real" in again.err) == (2, True)
