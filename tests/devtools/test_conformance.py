@@ -17,7 +17,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.devtools.conformance import running
 from loom.devtools.conformance.running import KITS, Check
 from loom.plugins.files import FileContent
-from loom.plugins.sqlite import SqliteStorage
+from loom.plugins.sqlite import SqliteContent, SqliteStorage
 from loom.spi.clock import SeededEntropy, SystemClock, SystemEntropy, VirtualClock
 from loom.spi.content_memory import MemoryContent
 from loom.spi.event_store import AppendResult
@@ -48,6 +48,7 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "sqlite-snapshots": ("snapshot-store", sqlite),
     "sqlite-schedules": ("schedule-store", sqlite),
     "memory-content": ("content-store", MemoryContent),
+    "sqlite-content": ("content-store", lambda folder, clock: SqliteContent(folder / "loom.db", clock=clock)),
     "file-content": ("content-store", lambda folder, clock: FileContent(folder / "content", clock=clock)),
     "system-clock": ("clock", SystemClock),
     "virtual-clock": ("clock", VirtualClock),

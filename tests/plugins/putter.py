@@ -18,13 +18,19 @@ from typing import Final
 
 from loom.core.ids import ContentRef, ExecutionId, Incarnation
 from loom.plugins.files import FileContent
+from loom.plugins.postgres import PostgresContent
+from loom.plugins.sqlite import SqliteContent
 from loom.spi.content_store import PIECE_BYTES_MAX, Citer, ContentStore, address_of
 
 ROOT: Final = Path(__file__).parents[2]
 SAYS_MAX: Final = 40
 
 
-KINDS: Final[dict[str, Callable[[str], ContentStore]]] = {"files": FileContent}
+KINDS: Final[dict[str, Callable[[str], ContentStore]]] = {
+    "files": FileContent,
+    "sqlite": SqliteContent,
+    "postgres": PostgresContent,
+}
 
 
 async def pieces(rng: random.Random) -> AsyncIterator[bytes]:

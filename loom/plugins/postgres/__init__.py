@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from loom.plugins.postgres.opening import postgres_storage
 
 if TYPE_CHECKING:
+    from loom.plugins.postgres.contents import PostgresContent
     from loom.plugins.postgres.storage import PostgresStorage
 
 __maturity__ = "experimental"
 
-__all__ = ["PostgresStorage", "postgres_storage"]
+__all__ = ["PostgresContent", "PostgresStorage", "postgres_storage"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,11 +21,11 @@ def __getattr__(name: str) -> Any:
     Raises:
         InvalidDeclaration: the driver is not installed; the hint says what to install.
     """
-    if name != "PostgresStorage":
+    if name not in {"PostgresContent", "PostgresStorage"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from loom.plugins.postgres.dsn import require_driver
 
     require_driver()
-    from loom.plugins.postgres.storage import PostgresStorage
+    from loom.plugins.postgres import contents, storage
 
-    return PostgresStorage
+    return contents.PostgresContent if name == "PostgresContent" else storage.PostgresStorage

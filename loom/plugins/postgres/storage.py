@@ -16,6 +16,7 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres import reading
 from loom.plugins.postgres.archive import PostgresArchive
 from loom.plugins.postgres.compaction import PostgresCompaction
+from loom.plugins.postgres.contents import PostgresContent
 from loom.plugins.postgres.dsn import address
 from loom.plugins.postgres.forking import PostgresForks
 from loom.plugins.postgres.hearing import CHANNEL
@@ -100,6 +101,11 @@ class PostgresStorage(
         self._channel = CHANNEL if notify and not self._settings.address.pooler else None
         self._wakes = Wakes()
         self._sessions = Sessions(partial(PostgresSession, self._settings, self._wakes))
+        self._contents = PostgresContent(dsn, timeout_s=timeout_s, clock=clock)
+
+    def content_store(self) -> PostgresContent:
+        """Return where the contents of its runs live: in the same database."""
+        return self._contents
 
     @property
     def url(self) -> str:
