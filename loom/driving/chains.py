@@ -105,11 +105,11 @@ async def begun_as_link(driver: Driver, run_id: ExecutionId) -> Journal | None:
 
 
 async def last_link(storage: Storage, row: ExecutionRow) -> ExecutionRow:
-    """Return the row of the last link of the chain that *row* is of."""
+    """Return the row of the last link of the chain that *row* is of; *row* itself where the chain was deleted meanwhile."""
     if row.index.status != "continued":
         return row
-    [last] = await storage.find(ExecutionQuery(chain=row.index.chain, tips=True, limit=1))
-    return last
+    rows = await storage.find(ExecutionQuery(chain=row.index.chain, tips=True, limit=1))
+    return rows[0] if rows else row
 
 
 async def lane_of(storage: Storage, row: ExecutionRow) -> Lane | None:

@@ -67,7 +67,7 @@ async def loaded(storage: Storage, row: ExecutionRow) -> Loaded:
     """Return the run that *row* is of: only what is after its newest snapshot is read and folded.
 
     Raises:
-        As `load`, but for the first.
+        As `load`.
     """
     begun = await _newest(storage, row) if row.length > TAIL_MIN else None
     events = await read_log(storage, row.execution_id, start=begun.length if begun else 0, length=row.length)
@@ -77,6 +77,9 @@ async def loaded(storage: Storage, row: ExecutionRow) -> Loaded:
         begun = checkpoint
         events = [event for event in events if event.sequence > checkpoint.sequence]
     if (lacks := _missing(events, row, begun)) is not None:
+        head = await storage.head(row.execution_id)
+        if head is None or head.incarnation != row.incarnation:  # it was deleted since its row was read
+            raise ExecutionNotFound(execution_id=row.execution_id, store=storage.url)
         why = f"the log should hold {row.length} events without a gap"
         raise LogCorrupt(execution_id=row.execution_id, sequence=lacks, why=why)
     if begun is not None:

@@ -18,7 +18,7 @@ from loom.core.state import empty_state
 from loom.driving.admission import Waiting
 from loom.driving.chains import chosen_id
 from loom.driving.driver import Driver, manner
-from loom.driving.errors import ExecutionAlreadyExists
+from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound
 from loom.driving.family import Birth
 from loom.driving.inputs import encoded_input
 from loom.driving.loading import load
@@ -100,7 +100,10 @@ class Starting:
             return None
         if rows[0].index.flow != flow.id:
             raise ExecutionAlreadyExists(execution_id=run_id)
-        state, row, _ = await load(self._driver.around.storage, rows[0].execution_id)
+        try:
+            state, row, _ = await load(self._driver.around.storage, rows[0].execution_id)
+        except ExecutionNotFound:  # it was deleted meanwhile, so there is none
+            return None
         if state.is_terminal:
             return self._driver.outcome(state, flow)
         return Outcome(execution_id=row.execution_id, status="accepted", length=state.length, driver=row.driver)
