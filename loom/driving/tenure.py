@@ -40,6 +40,7 @@ class Hold:
         self.run_id, self.claim = run_id, claim
         self._tenure, self._since_s = tenure, since_s
         self._sure_until_s = -math.inf
+        self._is_taken_by_drive = False
         self._journal: Journal | None = None
         self._drive: Drive | None = None
         self._length = 0
@@ -48,6 +49,7 @@ class Hold:
         """The run is driven by *drive*. Nobody else knows of one that is only being started."""
         self._tenure.holds[self.run_id] = self
         self._drive, self._journal, self._length = drive, drive.journal, drive.journal.durable
+        self._is_taken_by_drive = not drive.journal.is_held  # by its first write, so after *since_s*
         if drive.setting.is_start:
             self._sure_until_s = self._since_s + self._tenure.sure_for_s
 
@@ -58,8 +60,10 @@ class Hold:
     async def _make_sure(self) -> None:
         assert self._drive is not None
         assert self._journal is not None
-        if not self._journal.is_held:
+        is_held = self._journal.is_held
+        if not is_held:
             await self._journal.barrier()
+        if not is_held or (self._is_taken_by_drive and self._sure_until_s == -math.inf):
             self._sure_until_s = self._since_s + self._tenure.sure_for_s
         tries = 0
         while self._tenure.host.boottime_s() >= self._sure_until_s and self.is_held and not self._drive.is_over:

@@ -416,3 +416,18 @@ async def test_a_verb_that_comes_while_a_start_is_written_waits_for_its_drive(he
     assert (await resuming).status == "accepted"
     assert (await starting).value == 1
     assert "TAKEN_OVER" not in await kinds(over)
+
+
+async def test_the_write_that_resumes_a_run_takes_it_and_nothing_is_renewed_for_its_first_step() -> None:
+    storage = Watched()
+
+    @loom.flow
+    async def asks(ctx: loom.Context) -> str:
+        answer: str = await ctx.suspend("go", expects=str)
+        return await ctx.run("after", lambda: answer)
+
+    over = runtime(asks, storage=storage)
+    await over.start(asks, id=RUN)
+    outcome = await over.resume(RUN, answer="yes")
+
+    assert (outcome.value, storage.renewals) == ("yes", [])
