@@ -40,7 +40,7 @@ class SqliteThread(Generic[D, J]):
         self._loop = asyncio.get_running_loop()
         self._waiting: _Asked[J] = []
         self._under_way = 0
-        self._closed = False
+        self._gathering = self._closed = False
 
     @classmethod
     async def start(cls, connect: Callable[[], D], carry_out: CarryOut[D, J]) -> SqliteThread[D, J]:
@@ -71,13 +71,15 @@ class SqliteThread(Generic[D, J]):
         self._refuse_when_closed()
         future: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append((job, future))
-        if gather and not self._under_way:
-            self._loop.call_soon(self._go_on)
-        else:
+        if not gather:
             self._go_on()
+        elif not self._under_way and not self._gathering:
+            self._gathering = True
+            self._loop.call_soon(self._go_on)
         return await future
 
     def _go_on(self) -> None:
+        self._gathering = False
         if self._waiting and not self._under_way:
             self._hand_over()
 
