@@ -46,6 +46,7 @@ from loom.kernel.errors import DriveStopped, ReplayDivergence
 from loom.kernel.journal import Journal, Writer
 from loom.spi.clock import SystemClock
 from loom.spi.event_store import ExecutionRow, Lane, LaneClosed, RequestKind, RequestTaken
+from loom.spi.latch import Latch
 from loom.spi.surroundings import Surroundings
 
 Event = EventEnvelope[Any]
@@ -146,7 +147,7 @@ class Driver:
         self.around, self.tools, self.lease_s = surroundings, tools, surroundings.lease_s
         self.family = Family(surroundings, self, verbs)
         self.drives: dict[ExecutionId, Drive] = {}
-        self._ends: dict[ExecutionId, asyncio.Event] = {}
+        self._ends: dict[ExecutionId, Latch] = {}
         self.snapshotting = Snapshotting(self)
         told = (surroundings.on_durable_event, self.snapshotting.on_durable_event)
         self.listeners: list[Callable[[Event], None]] = [each for each in told if each is not None]
@@ -156,6 +157,7 @@ class Driver:
         self._writer: tuple[asyncio.AbstractEventLoop, GroupWriter] | None = None
         self._fingerprints: dict[str, str] = {}
         self._hints: dict[str, tuple[Any, Any]] = {}
+        self._settings: dict[str, dict[str, Any]] = {}
         self._tenure: Tenure | None = None
         self.admissions = Admissions(surroundings, partial(self.journal, drives=False))
 
@@ -326,7 +328,7 @@ class Driver:
         hold = hold or (manner.is_start and self.tenure.holds.get(run_id)) or self.tenure.hold(run_id)
         setting = self._setting(journal, flow, manner, resources, hold=hold)
         drive = self.drives[run_id] = stopping(Drive(journal, setting))
-        self._ends[run_id] = asyncio.Event()
+        self._ends[run_id] = Latch()
         hold.driven_by(drive)
         self.family.entered(drive)
         log = FlowLog(run_id, flow.id, lambda: drive.is_over or drive.asking.is_replaying)
@@ -385,37 +387,27 @@ class Driver:
     def _setting(
         self, journal: Journal, flow: Flow[Any, Any], manner: Manner, resources: Mapping[str, Any], *, hold: Hold
     ) -> Setting:
-        present = self.fingerprint_of(flow)
+        present, known = self.fingerprint_of(flow), self._settings.get(flow.id)
+        if known is None:
+            known = self._settings[flow.id] = _setting_of(self, flow)
         return Setting(
+            **known,
             around=around_of(journal.state, self.around, simulates=manner.simulates),
             resources=resources,
             fingerprint=present,
             same_code=same(journal.state.facts.fingerprint, present),
             is_lenient=on_change_of(flow, manner, self.around) == "allow",
-            encode_result=values.codec_for(self.hints_of(flow)[1], "result").encode,
-            encode_input=partial(encoded_input, flow, self.hints_of(flow)[0]),
-            successor=partial(successor, self, flow),
             about=manner.about,
             is_start=manner.is_start,
             linger_ms=min(manner.linger_ms, self.around.linger_max_ms),
             before_going_on=_then_leave(manner.offer) if manner.asks_only else partial(self._at_frontier, manner),
             may_dispatch=hold.may_dispatch,
-            before_cancelled=self._before_cancelled,
-            before_ended=partial(before_ended, self, flow),
-            stays=self.family.stays,
         )
 
     async def _at_frontier(self, manner: Manner, drive: Drive) -> None:
         if manner.offer is not None:
             await manner.offer(drive)
         await self.family.at_frontier(drive)
-
-    async def _before_cancelled(self, drive: Drive) -> None:
-        cancel = drive.state.facts.cancel
-        try:
-            await self.family.dismiss(drive.state, cancel.payload.reason if cancel is not None else None)
-        except LoomError as error:
-            drive.stop(error)
 
     def body(self, flow: Flow[Any, Any], context: Context, facts: RunFacts) -> Awaitable[Any]:
         """Run the body of *flow*, whose run began with *facts*."""
@@ -496,6 +488,27 @@ def _revived_input(run_id: str, facts: RunFacts, takes: Any) -> Any:
     except values.RecordUnreadable as error:
         error.hint = f"Restore the type of the input, or give the run a new one: loom migrate {run_id} --input JSON"
         raise
+
+
+def _setting_of(driver: Driver, flow: Flow[Any, Any]) -> dict[str, Any]:
+    """Return what of a setting is the same in every drive of *flow*."""
+    takes, returns = driver.hints_of(flow)
+    return {
+        "encode_result": values.codec_for(returns, "result").encode,
+        "encode_input": partial(encoded_input, flow, takes),
+        "successor": partial(successor, driver, flow),
+        "before_cancelled": partial(_before_cancelled, driver),
+        "before_ended": partial(before_ended, driver, flow),
+        "stays": driver.family.stays,
+    }
+
+
+async def _before_cancelled(driver: Driver, drive: Drive) -> None:
+    cancel = drive.state.facts.cancel
+    try:
+        await driver.family.dismiss(drive.state, cancel.payload.reason if cancel is not None else None)
+    except LoomError as error:
+        drive.stop(error)
 
 
 async def _park_diverged(journal: Journal, divergence: ReplayDivergence) -> None:

@@ -14,9 +14,7 @@ import asyncio
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from loom.core import facts as f
 from loom.core.envelope import NO_METADATA, EventEnvelope
@@ -40,6 +38,7 @@ from loom.kernel.succession import roll_over
 from loom.kernel.unwinding import Unwinding
 from loom.spi.event_store import Append, RequestKind
 from loom.spi.guarding import run_body
+from loom.spi.latch import Latch
 from loom.spi.surroundings import Surroundings
 from loom.spi.timers import Timers
 
@@ -49,8 +48,7 @@ PATIENCE_S: Final = 5.0
 """So long a replay waits for a branch that is busy with something else to ask what it is recorded to have asked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(NamedTuple):
     """What one drive is given beside its surroundings.
 
     *about* is what the log says of who has it driven, and how. *is_lenient* lets arguments differ under the *same_code*, too (`allow`, loom/core/changes.py). *linger_ms* is how far ahead a wake may lie for the drive to wait for it instead of parking; *stays* says
@@ -66,18 +64,18 @@ class Setting:
     resources: Mapping[str, Any]
     fingerprint: str
     same_code: bool
-    is_lenient: bool = False
     encode_result: Callable[[Any], Any]
     encode_input: Callable[[Any], Any]
     successor: Callable[[Journal, Any], Append]
+    before_cancelled: Callable[[Drive], Awaitable[None]]
+    before_ended: Callable[[Drive], Awaitable[None]]
+    stays: Callable[[Drive], bool]
     about: Mapping[str, Any]
+    is_lenient: bool = False
     is_start: bool = False
     linger_ms: int = 10_000
     before_going_on: Callable[[Drive], Awaitable[None]] | None = None
     may_dispatch: Callable[[], Awaitable[None] | None] = lambda: None
-    before_cancelled: Callable[[Drive], Awaitable[None]]
-    before_ended: Callable[[Drive], Awaitable[None]]
-    stays: Callable[[Drive], bool]
 
     def recorded(self, state: ExecutionState) -> Recorded:
         """Return what *state* has recorded, to be compared with what is asked."""
@@ -93,13 +91,9 @@ class Drive:
         self.ending: Ending | None = None
         self.error: LoomError | None = None
         self.closing: dict[Call, ScopeSyscall] = {}
-        self.live, self.unpaused = asyncio.Event(), asyncio.Event()
-        self.unpaused.set()
+        self.live, self.unpaused = Latch(), Latch(is_set=True)
         self.delivery = Delivery(self._on_still, self._is_busy)
-        self.flights, self.timers = (
-            Flights(self._landing_failed, self.delivery.stir),
-            Timers(self.around.clock, signal=DriveEnding),
-        )
+        self.flights, self.timers = Flights(self), Timers(self.around.clock, signal=DriveEnding)
         self.unwinding = Unwinding(self)
         self.requests, self.patches = Requests(self, self.around.storage), Patches(self)
         self.cancelling: Cancelling = Cancelling(self)
@@ -279,7 +273,8 @@ class Drive:
         if not isinstance(error, DriveEnding):
             self.stop(getattr(error, "error", None) or DriveInterrupted(execution_id=self.state.execution_id))
 
-    def _landing_failed(self, call: Call, error: Exception) -> None:
+    def landing_failed(self, call: Call, error: Exception) -> None:
+        """The outcome of an effect could not be recorded."""
         self.stop(DriveFaulted(execution_id=self.state.execution_id, what=call.id, why=repr(error)))
 
     # -- the life of a drive -------------------------------------------------------------------------------------
@@ -317,8 +312,7 @@ class Drive:
         self.body, self.journal.on_error = None, None
         if not self.delivery.branches:
             self.delivery.part()
-            for part in (self.asking, self.requests, self.patches, self.cancelling, self.flights, self.unwinding):
-                vars(part).clear()
+            del self.asking, self.requests, self.patches, self.cancelling, self.flights, self.unwinding
 
     def _open(self, body: Callable[[], Awaitable[Any]]) -> None:
         running = run_body(body, self.around.guard, self.stop)
@@ -337,12 +331,7 @@ class Drive:
         self.delivery.leave(self._root)
 
     async def _attend(self) -> None:
-        turns: dict[str, Callable[[], Awaitable[bool | None]]] = {
-            "frontier": partial(reach, self),
-            "idle": self.idle,
-            "ended": partial(close, self),
-        }
-        rests: bool | None = False
+        rests = False
         while self.ending is None:
             if self.is_interrupted:
                 await self._stop_softly()
@@ -356,8 +345,8 @@ class Drive:
                 self.delivery.stir()
             reason, rests = await self._wake, False
             # Since it was woken, a branch that waits for no syscall may have moved, or a timer begun an attempt.
-            if reason in turns and not self.is_over and self.delivery.still_stands and not self.flights:
-                rests = await turns[reason]()
+            if reason in _TURNS and not self.is_over and self.delivery.still_stands and not self.flights:
+                rests = bool(await _TURNS[reason](self))
 
     async def _stop_softly(self) -> None:
         self.delivery.closed = True
@@ -402,3 +391,7 @@ class Drive:
             self.timers.arm()
             self.asking.release()
         return stands
+
+
+_TURNS: Final[Mapping[str, Callable[[Drive], Awaitable[Any]]]] = {"frontier": reach, "idle": Drive.idle, "ended": close}
+"""What is attended to when the body stands still, by why that was asked for; True: there is nothing to do until something comes."""

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from loom.core.inside import INSIDE, EffectInterrupted
 from loom.kernel.calls import Call, DriveEnding
 
-Work = Callable[[], Coroutine[Any, Any, Any]]
-Landed = Callable[[Any, BaseException | None], None]
-"""What is told how an effect ended: its result, or the error it raised."""
+if TYPE_CHECKING:
+    from loom.kernel.drive import Drive
+
+
+class Effect(Protocol):
+    """What flies: the part of a syscall that touches the world."""
+
+    async def attempt(self, call: Call, drive: Drive, number: int) -> Any:
+        """Make an attempt, the first has *number* 1, and return its result."""
+        ...
+
+    def landed(self, call: Call, drive: Drive, number: int, *, result: Any, error: BaseException | None) -> None:
+        """Record how the attempt ended: with *result*, or with the *error* it raised."""
+        ...
 
 
 class CancelledInside(Exception):
@@ -21,8 +31,8 @@ class CancelledInside(Exception):
 class Flights:
     """The running attempts of a drive, by the call they are for."""
 
-    def __init__(self, landing_failed: Callable[[Call, Exception], None], on_dropped: Callable[[], None]) -> None:
-        self._landing_failed, self._on_dropped = landing_failed, on_dropped
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
         self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._dropped: set[Call] = set()
         self._behind: set[asyncio.Task[None]] = set()
@@ -30,32 +40,32 @@ class Flights:
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def start(self, call: Call, work: Work, landed: Landed) -> None:
-        """Run *work* for *call*; *landed* is told how it ended, unless it was grounded."""
+    def start(self, call: Call, effect: Effect, number: int = 1) -> None:
+        """Have *effect* make attempt *number* for *call*; it is told how that ended, unless it was grounded."""
         context, call.context = call.context, None if call.context is None else call.context.copy()
-        fly = self._fly(call, work, landed)
+        fly = self._fly(call, effect, number)
         self._tasks[call] = asyncio.get_running_loop().create_task(fly, name=call.id, context=context)
 
-    async def _fly(self, call: Call, work: Work, landed: Landed) -> None:
+    async def _fly(self, call: Call, effect: Effect, number: int) -> None:
         # The landing is part of the task and no callback of it: one turn of the loop less for every step.
         INSIDE.set("effect")
         result, error = None, None
         try:
-            result = await work()
+            result = await effect.attempt(call, self._drive, number)
         except BaseException as raised:  # noqa: BLE001  # whatever an effect raises is told to who records it
             error = _seen(raised)
         if call in self._tasks and self._tasks[call] is asyncio.current_task():
             del self._tasks[call]
             if call in self._dropped:
                 self._dropped.discard(call)
-                self._on_dropped()
+                self._drive.delivery.stir()
                 return
             try:
-                landed(result, error)
+                effect.landed(call, self._drive, number, result=result, error=error)
             except DriveEnding:
                 return  # the log could not be written, and the drive knows
             except Exception as failed:  # noqa: BLE001  # an outcome that cannot be recorded ends the drive
-                self._landing_failed(call, failed)
+                self._drive.landing_failed(call, failed)
 
     def are_below(self, prefix: str) -> bool:
         """Whether anything is in flight for a branch at or below *prefix*, but for what is shielded there."""

@@ -26,6 +26,7 @@ RULES: Final[Mapping[str, int]] = {"identity": 1, "delivery": 1, "derivation": 1
 """The versions of the rules that a log is written under; a later kernel runs it by them (kernel rule 10.3)."""
 USER_PREFIX: Final = "user."
 """Types of the author's own events start so; only they may be unknown to the kernel."""
+_NO_GATES: Final[HashTrieMap[int, Event]] = HashTrieMap()
 
 
 def fold(events: Iterable[Event], state: ExecutionState) -> ExecutionState:
@@ -67,8 +68,9 @@ def _moved(s: ExecutionState, e: Event) -> ExecutionState:
     return ExecutionState(s[0], s[1], e.sequence, e.at, *s[4:])
 
 
-def _facts(s: ExecutionState, e: Event, status: Any, **changes: Any) -> ExecutionState:
-    return s._replace(status=status, sequence=e.sequence, at=e.at, facts=s.facts._replace(**changes))
+def _facts(s: ExecutionState, e: Event, status: Any, gates: Any = None, **changes: Any) -> ExecutionState:
+    facts, gates = s[9]._replace(**changes), s[6] if gates is None else gates
+    return ExecutionState(s[0], status, e.sequence, e.at, s[4], s[5], gates, s[7], s[8], facts)
 
 
 def _execution_started(s: ExecutionState, e: Event) -> ExecutionState:
@@ -114,20 +116,20 @@ def _execution_unpaused(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _cancel_requested(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, s.status, cancel=e)._replace(gates=reduce(HashTrieMap.discard, e.payload.closed or (), s.gates))
+    return _facts(s, e, s.status, reduce(HashTrieMap.discard, e.payload.closed or (), s.gates), cancel=e)
 
 
 def _grace_ended(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, s.status, grace_ended=e)._replace(gates=HashTrieMap())
+    return _facts(s, e, s.status, _NO_GATES, grace_ended=e)
 
 
 def _execution_cancelled(s: ExecutionState, e: Event) -> ExecutionState:
-    changed = _facts(s, e, "cancelled", wake_at=None, why=None, failure=e.payload.failure, cancel=s.facts.cancel or e)
-    return changed._replace(gates=HashTrieMap())
+    changes: Any = {"failure": e.payload.failure, "cancel": s.facts.cancel or e}
+    return _facts(s, e, "cancelled", _NO_GATES, wake_at=None, why=None, **changes)
 
 
 def _execution_continued(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, "continued", wake_at=None, next=e.payload.next)._replace(gates=HashTrieMap())
+    return _facts(s, e, "continued", _NO_GATES, wake_at=None, next=e.payload.next)
 
 
 def _outcome_attached(s: ExecutionState, e: Event) -> ExecutionState:
@@ -143,12 +145,11 @@ def _topic_released(s: ExecutionState, e: Event) -> ExecutionState:
 
 
 def _execution_completed(s: ExecutionState, e: Event) -> ExecutionState:
-    return _facts(s, e, "completed", wake_at=None, result=e.payload.result)._replace(gates=HashTrieMap())
+    return _facts(s, e, "completed", _NO_GATES, wake_at=None, result=e.payload.result)
 
 
 def _execution_failed(s: ExecutionState, e: Event) -> ExecutionState:
-    changed = _facts(s, e, "failed", wake_at=None, failure=e.payload.failure, cause=e.payload.cause)
-    return changed._replace(gates=HashTrieMap())
+    return _facts(s, e, "failed", _NO_GATES, wake_at=None, failure=e.payload.failure, cause=e.payload.cause)
 
 
 def _execution_retried(s: ExecutionState, e: Event) -> ExecutionState:
@@ -245,7 +246,8 @@ _user_event = _settled_at_once
 
 
 def _gate_opened(s: ExecutionState, e: Event) -> ExecutionState:
-    return _opened(s, e)._replace(gates=s.gates.insert(e.sequence, e))
+    opened, gates = s.open.insert(e.sequence, e), s.gates.insert(e.sequence, e)
+    return ExecutionState(s[0], s[1], e.sequence, e.at, opened, s[5], gates, s[7], s[8], s[9])
 
 
 def _gate_settled(s: ExecutionState, e: Event) -> ExecutionState:

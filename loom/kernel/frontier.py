@@ -82,7 +82,6 @@ def _go_on(drive: Drive, recorded: Recorded) -> None:
     drive.patches.record()
     drive.live.set()
     drive.timers.fire_due()  # scopes whose time is over take up nothing
-    drive.timers.arm()
     drive.requests.apply("cancel")  # before anything is taken up
     if drive.is_interrupted:
         return
@@ -92,3 +91,5 @@ def _go_on(drive: Drive, recorded: Recorded) -> None:
             call.syscall.reopen(call, drive)
     drive.requests.apply()
     drive.asking.release()
+    drive.timers.fire_due()  # what was taken up may be due
+    drive.timers.arm()

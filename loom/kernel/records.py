@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from loom import values
@@ -14,11 +13,24 @@ from loom.core.failures import DecisionFailed, failure_from
 from loom.core.json import JsonObject
 from loom.kernel.calls import Call, Event
 from loom.kernel.dispatching import before_effect
-from loom.kernel.flights import Landed, is_interruption
+from loom.kernel.flights import is_interruption
 from loom.values.failing import record_of
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
+
+
+def _landed(
+    self: DecisionSyscall | StreamSyscall, call: Call, drive: Drive, number: int, *, result: Any, error: Any
+) -> None:
+    """Record how *call* ended: as its result, or as the failure it raised."""
+    if error is not None and is_interruption(error):
+        drive.interrupted_by(error)
+        return
+    fact: Any = self.fact(call, result, record_of(error) if error is not None else None)
+    event = drive.commit(call.syscall.starts, fact._replace(gen=drive.state.facts.generation or None))
+    drive.started(call, event)
+    drive.delivery.put(event)
 
 
 class DecisionSyscall:
@@ -33,12 +45,12 @@ class DecisionSyscall:
         return {"candidates": self.candidates}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, partial(self._choose, drive), _landed(call, drive, self._fact))
+        drive.flights.start(call, self)
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A decision is on the log whole or not at all."""
 
-    async def _choose(self, drive: Drive) -> JsonObject:
+    async def attempt(self, call: Call, drive: Drive, number: int) -> JsonObject:
         if (waits := before_effect(drive, everything=False, reads=False)) is not None:
             await waits
         given = () if self.raw is None else (values.decode(self.candidates),)
@@ -57,7 +69,9 @@ class DecisionSyscall:
             "context": values.encode(chosen.context),
         }
 
-    def _fact(self, call: Call, result: JsonObject | None, failure: JsonObject | None) -> f.DecisionRecorded:
+    landed = _landed
+
+    def fact(self, call: Call, result: JsonObject | None, failure: JsonObject | None) -> f.DecisionRecorded:
         about = {"candidates": self.candidates, "failure": failure, **(result or {})}
         return f.DecisionRecorded(call.id, call.ordinal, call.digest, **about)
 
@@ -79,12 +93,12 @@ class StreamSyscall:
         return {"label": self.label}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, partial(self._pass_on, call, drive), _landed(call, drive, self._fact))
+        drive.flights.start(call, self)
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A stream is on the log whole or not at all."""
 
-    async def _pass_on(self, call: Call, drive: Drive) -> list[Any]:
+    async def attempt(self, call: Call, drive: Drive, number: int) -> list[Any]:
         if (waits := before_effect(drive, everything=False, reads=False)) is not None:
             await waits
         chunks: list[Any] = []
@@ -94,7 +108,9 @@ class StreamSyscall:
             drive.stream(call.id, values.decode(encoded))
         return chunks
 
-    def _fact(self, call: Call, chunks: list[Any] | None, failure: JsonObject | None) -> f.StreamSettled:
+    landed = _landed
+
+    def fact(self, call: Call, chunks: list[Any] | None, failure: JsonObject | None) -> f.StreamSettled:
         return f.StreamSettled(call.id, call.ordinal, call.digest, chunks, failure)
 
     def revive(self, call: Call, event: Event) -> Any:
@@ -127,18 +143,3 @@ class EmitSyscall:
 
     def revive(self, call: Call, event: Event) -> None:
         return None
-
-
-def _landed(call: Call, drive: Drive, fact_of: Callable[[Call, Any, JsonObject | None], Any]) -> Landed:
-    """Return what records how *call* ended: as its result, or as the failure it raised."""
-
-    def landed(result: Any, error: BaseException | None) -> None:
-        if error is not None and is_interruption(error):
-            drive.interrupted_by(error)
-            return
-        fact = fact_of(call, result, record_of(error) if error is not None else None)
-        event = drive.commit(call.syscall.starts, fact._replace(gen=drive.state.facts.generation or None))
-        drive.started(call, event)
-        drive.delivery.put(event)
-
-    return landed

@@ -23,7 +23,7 @@ from loom.core.state import UNTRIED
 from loom.core.step import Step, StepContext
 from loom.kernel.calls import Call, Event
 from loom.kernel.dispatching import before_effect
-from loom.kernel.flights import Landed, is_interruption
+from loom.kernel.flights import is_interruption
 from loom.values.binding import Binding
 from loom.values.failing import failure_to_raise, step_failure_record
 
@@ -92,9 +92,9 @@ class StepSyscall:
     def _dispatch(self, call: Call, drive: Drive, attempt: int, *, again: bool = False, marked: bool = False) -> None:
         if marked or (again and not self.step.idempotent):
             drive.commit("STEP_ATTEMPTED", f.StepAttempted(start=call.sequence, attempt=attempt))
-        drive.flights.start(call, partial(self._attempt, call, drive, attempt), self._landed(call, drive, attempt))
+        drive.flights.start(call, self, attempt)
 
-    async def _attempt(self, call: Call, drive: Drive, attempt: int) -> Any:
+    async def attempt(self, call: Call, drive: Drive, number: int) -> Any:
         step = self.step
         if (waits := before_effect(drive, everything=not step.idempotent, reads=step.reads)) is not None:
             await waits
@@ -102,7 +102,7 @@ class StepSyscall:
             drive.flights.drop(call)
             return None
         needs_context = step.takes_context or drive.effects.middleware
-        context = self._context(call, drive, attempt) if needs_context else None
+        context = self._context(call, drive, number) if needs_context else None
         args, kwargs = self.binding.decode(self.args)
         return self.binding.result.encode(await drive.effects.invoke(step, context, args, kwargs))
 
@@ -120,21 +120,18 @@ class StepSyscall:
             generation=self.generation,
         )
 
-    def _landed(self, call: Call, drive: Drive, attempt: int) -> Landed:
-        def landed(result: Any, error: BaseException | None) -> None:
-            if error is not None and drive.is_interrupted:
-                return  # it may have failed because of the very signal: it runs again, or is in doubt
-            if error is None:
-                drive.delivery.put(drive.commit("STEP_COMPLETED", f.StepCompleted(call.sequence, result)))
-            elif not self.step.idempotent and isinstance(error, StepTimedOut):
-                drive.commit("EFFECT_INDOUBT", f.EffectIndoubt(start=call.sequence, reason=str(error)))
-                drive.delivery.stir()
-            elif is_interruption(error):
-                drive.interrupted_by(error)
-            else:
-                self._failed(call, drive, attempt, error)
-
-        return landed
+    def landed(self, call: Call, drive: Drive, number: int, *, result: Any, error: BaseException | None) -> None:
+        if error is not None and drive.is_interrupted:
+            return  # it may have failed because of the very signal: it runs again, or is in doubt
+        if error is None:
+            drive.delivery.put(drive.commit("STEP_COMPLETED", f.StepCompleted(call.sequence, result)))
+        elif not self.step.idempotent and isinstance(error, StepTimedOut):
+            drive.commit("EFFECT_INDOUBT", f.EffectIndoubt(start=call.sequence, reason=str(error)))
+            drive.delivery.stir()
+        elif is_interruption(error):
+            drive.interrupted_by(error)
+        else:
+            self._failed(call, drive, number, error)
 
     def _failed(self, call: Call, drive: Drive, attempt: int, error: BaseException) -> None:
         record = step_failure_record(self.step, error)

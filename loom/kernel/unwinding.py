@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import warnings
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakSet
 
 from loom.core.errors import NoSyscallInSight, SuspensionSwallowed
 from loom.kernel.calls import Branch, BranchCut, DriveEnding
@@ -26,17 +25,16 @@ class Unwinding:
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
         self._refusals = 0
-        self._exhausted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._exhausted: asyncio.Future[None] | None = None
         self._stray: asyncio.TimerHandle | None = None
         self._swallowed: list[str] = []
-        self._hushed: WeakSet[asyncio.Task[Any]] = WeakSet()
         self.is_cutting = False
         """Whether branches were cut since the body stood still."""
 
     def refused(self) -> None:
         """A syscall was called while unwinding, and refused."""
         self._refusals += 1
-        if self.is_exhausted and not self._exhausted.done():
+        if self.is_exhausted and self._exhausted is not None and not self._exhausted.done():
             self._exhausted.set_result(None)
 
     @property
@@ -46,8 +44,8 @@ class Unwinding:
 
     def hush(self, task: asyncio.Task[Any] | None) -> None:
         """Keep asyncio from complaining about a signal that ended a task of the author's."""
-        if task is not None and task not in self._hushed:
-            self._hushed.add(task)
+        if task is not None:
+            task.remove_done_callback(_retrieve)  # it may have been hushed before
             task.add_done_callback(_retrieve)
 
     def signal(self, branch: Branch, signal: BaseException) -> None:
@@ -107,9 +105,10 @@ class Unwinding:
             leaves = [branch for branch in branches if branch not in parents]
             if not await self._end(leaves):
                 break
-        for call in list(drive.delivery.waiting):  # asked by tasks that outlive their branch
-            drive.delivery.interrupt(call, DriveEnding())
-        await asyncio.sleep(0)
+        if outliving := list(drive.delivery.waiting):  # asked by tasks that outlive their branch
+            for call in outliving:
+                drive.delivery.interrupt(call, DriveEnding())
+            await asyncio.sleep(0)
         for where in self._swallowed:
             _warn_swallowed(where)
 
@@ -120,6 +119,9 @@ class Unwinding:
         await asyncio.sleep(0)
         tasks = [b.task for b in leaves if b.task is not None]
         if not any(task.done() for task in tasks):  # most end at once
+            self._exhausted = asyncio.get_running_loop().create_future()
+            if self.is_exhausted:
+                self._exhausted.set_result(None)
             waited = {*tasks, self._exhausted}
             await asyncio.wait(waited, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(0)

@@ -77,7 +77,7 @@ async def test_a_verb_that_waits_for_a_drive_to_park_is_told_when_its_write_fail
         await other.release(RUN, "news", drive=False)
         drive = over._driver.drives[ExecutionId(RUN)]
         beside.append(asyncio.ensure_future(over.release(RUN, "news")))
-        while not drive.unpaused._waiters:
+        while drive.unpaused._waited is None:
             await asyncio.sleep(0)
 
     store.before, store.note = "EXECUTION_SUSPENDED", note
