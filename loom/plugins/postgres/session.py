@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import asyncpg
 
 from loom.plugins.postgres import schema
+from loom.plugins.postgres.compression import compress_snapshots
 from loom.plugins.postgres.failures import DRIVER_ERRORS, is_lost, is_rolled_back, store_error
 from loom.plugins.postgres.hearing import Ear
 from loom.plugins.postgres.settings import PostgresSettings
@@ -114,6 +115,7 @@ class PostgresSession:
                     await schema.accept_for_reading(raw, url=settings.url)
                 else:
                     await schema.migrate(raw, url=settings.url)
+                    await compress_snapshots(raw, settings.snapshot_compression, url=settings.url)
         except BaseException:
             await _closed(pool)
             raise

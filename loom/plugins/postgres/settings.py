@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from loom.plugins.postgres.compression import SnapshotCompression
 from loom.plugins.postgres.dsn import Address
 from loom.spi.clock import Clock
 
@@ -18,6 +19,7 @@ class PostgresSettings:
     connections: int
     timeout_s: float
     clock: Clock | None
+    snapshot_compression: SnapshotCompression | None = None
 
     @property
     def url(self) -> str:

@@ -16,6 +16,7 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres import reading
 from loom.plugins.postgres.archive import PostgresArchive
 from loom.plugins.postgres.compaction import PostgresCompaction
+from loom.plugins.postgres.compression import SnapshotCompression, checked_compression
 from loom.plugins.postgres.contents import PostgresContent
 from loom.plugins.postgres.dsn import address
 from loom.plugins.postgres.forking import PostgresForks
@@ -66,7 +67,7 @@ class PostgresStorage(
     trip, on one of up to *connections* connections; an answer is waited for up to *timeout_s* seconds. A feed looks for what
     others appended every *poll_s* seconds; with *notify*, and without a pooler, Postgres tells it sooner. `pooler=transaction`
     in the *dsn* says that connections go through a transaction pooler. The store's clock is the server's, unless a *clock* is
-    given.
+    given. With *snapshot_compression* the server compresses snapshots so, where it can.
 
     Raises (every method):
         StoreUnavailable: unreachable, full, read-only, or the user may not; nothing was written in part.
@@ -87,6 +88,7 @@ class PostgresStorage(
         poll_s: float = 0.05,
         notify: bool = True,
         clock: Clock | None = None,
+        snapshot_compression: SnapshotCompression | None = None,
     ) -> None:
         if connections < 1:
             raise InvalidDeclaration(f"connections is {connections}: a store needs one at least")
@@ -96,6 +98,7 @@ class PostgresStorage(
             connections=connections,
             timeout_s=timeout_s,
             clock=clock,
+            snapshot_compression=checked_compression(snapshot_compression),
         )
         self._dsn, self._poll_s = dsn, poll_s
         self._channel = CHANNEL if notify and not self._settings.address.pooler else None

@@ -51,15 +51,18 @@ class NoPostgres(Exception):
 class Server:
     """A server that is running, with a database of its own for each who asks."""
 
-    def __init__(self, *, options: str = _QUICK, on_disk: bool = False) -> None:
-        """Start one. Its data is where files cost no disk, if there is such a place, unless it is to be *on_disk* (TMPDIR)."""
+    def __init__(self, *, options: str = _QUICK, on_disk: bool = False, of_machine: bool = False) -> None:
+        """Start one. Its data is where files cost no disk, if there is such a place, unless it is to be *on_disk* (TMPDIR).
+
+        One *of_machine* is not that of the wheel: it may have been built with more.
+        """
         self._home = Path(tempfile.mkdtemp(prefix="loom-pg-", dir="/tmp"))
         self._has_shared = False
         self._options, self._names = options, (f"loom_{number}" for number in itertools.count(1))
         place = None if on_disk else _MEMORY if _has_room(_MEMORY) else "/tmp"
         self._data = Path(tempfile.mkdtemp(prefix="loom-pg-", dir=place))
         try:
-            self._bin = _binaries(self._home)
+            self._bin = _binaries(self._home, of_machine=of_machine)
             self._give_away()
             self._run(
                 "initdb", "-D", self._data, "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "-N"
@@ -157,13 +160,13 @@ class Server:
             raise NoPostgres(f"{program} ended with {done.returncode}: {' '.join(logs)}")
 
 
-def _binaries(home: Path) -> Path:
+def _binaries(home: Path, *, of_machine: bool) -> Path:
     """Return the folder with the programs of Postgres.
 
     Raises:
         NoPostgres: there is none.
     """
-    wheel = importlib.util.find_spec(_WHEEL)
+    wheel = None if of_machine else importlib.util.find_spec(_WHEEL)
     if wheel is not None and wheel.submodule_search_locations:
         package = Path(wheel.submodule_search_locations[0])
         if os.geteuid() == 0:  # it may lie below a folder that is root's alone
