@@ -13,9 +13,12 @@ CREATE INDEX contents_unfinished ON loom.contents (touched_at) WHERE ref IS NULL
 CREATE TABLE loom.content_pieces (
     content      bigint  NOT NULL,
     start        bigint  NOT NULL,
-    data         bytea   STORAGE EXTERNAL NOT NULL,
+    data         bytea   NOT NULL,
     PRIMARY KEY (content, start)
 );
+
+-- Within CREATE TABLE only Postgres 16 and later know it.
+ALTER TABLE loom.content_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
 
 -- Who cites what. A life of -1 has no number yet: the log is about to begin.
 CREATE TABLE loom.content_citations (
