@@ -17,13 +17,14 @@ from loom.core.outcome import Outcome
 from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.errors import DriveInterrupted
 from loom.spi.event_store import ExecutionRow
+from loom.spi.where import Where
 from loom_cli.bars import Bar
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.interrupting import Interruption
 from loom_cli.screen import STATUS_STYLES, Column, Styled
-from loom_cli.selecting import PAGE, Chosen, Verb, Where, chosen, query_of, where_of
+from loom_cli.selecting import PAGE, Chosen, Verb, chosen, query_of
 from loom_cli.times import distance
 from loom_cli.wording import counted, failure_text
 
@@ -39,9 +40,9 @@ _COLUMNS: Final = (Column("ID"), Column("FLOW", shrink=True), Column("STATUS"), 
 
 
 class Asked(NamedTuple):
-    """How a verb was asked for: its conditions, and its options."""
+    """How a verb was asked for: the condition of its runs, None where one is named, and its options."""
 
-    where: Sequence[str]
+    where: Where | None
     dry_run: bool = False
     yes: bool = False
     quiet: bool = False
@@ -78,7 +79,7 @@ def for_one(execution_id: str | None, asked: Asked) -> str | None:
     Raises:
         Usage: it was given both, or neither, or options that go with conditions alone.
     """
-    if asked.where:
+    if asked.where is not None:
         if execution_id is not None:
             raise Usage("an id and --where say the same in two ways", hint="give one of them")
         return None
@@ -110,11 +111,11 @@ class Bulk:
         """Carry the verb out for all that fit, by *call* for each, and tell what came of it.
 
         Raises:
-            Usage: a condition is none, or the answer to whether to begin is missing.
+            Usage: the answer to whether to begin is missing.
         """
         self._as_json = asked.as_json
-        where = where_of(asked.where, now_ms=self._cli.now_ms())
-        found = self._cli.run(self._found(where))
+        assert asked.where is not None, "without a condition, one run was named"
+        found = self._cli.run(self._found(asked.where))
         if not found:
             self._cli.screen.note(f"no run like that to {self._verb.name} in {self._app.storage.url}")
             return ExitCode.DONE
@@ -134,9 +135,8 @@ class Bulk:
         async with self._app:
             query = query_of(where, self._verb)
             while rows := await self._app.storage.find(query):
-                found += chosen(rows, where, self._verb, now_ms=self._cli.now_ms())
-                is_last = len(rows) < PAGE or (where.after or 0) > rows[-1].index.started_at
-                if is_last:
+                found += chosen(rows, self._verb, now_ms=self._cli.now_ms())
+                if len(rows) < PAGE:
                     break
                 query = query_of(where, self._verb, after=rows[-1])
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from loom.app.config import LoomApp
     from loom.spi.event_store import Storage
+    from loom.spi.where import Where
 
 T = TypeVar("T")
 
@@ -102,6 +103,21 @@ class Cli:
 
             return PostgresStorage(dsn, readonly=readonly)
         return SqliteStorage(store_location(store, folder=self.folder).path, readonly=readonly)
+
+    def where(self, wheres: Sequence[str] | None, names: Sequence[str] | None) -> Where | None:
+        """Return the condition that `--where` and the names of saved queries come to, seen from now; None: no condition.
+
+        Raises:
+            WhereInvalid: one cannot be read.
+            Usage: there is no such query, or it cannot be used.
+        """
+        if not wheres and not names:
+            return None
+        from loom_cli.queries import project_queries, where_of
+
+        now_ms = self.now_ms()
+        saved = project_queries(self.folder, now_ms=now_ms) if names else []
+        return where_of(wheres or (), names or (), saved, now_ms=now_ms)
 
     def app(
         self, reference: str | None, *, store: str | None = None, strict: bool = False, elsewhere: bool = True

@@ -28,6 +28,17 @@ def complete_flows(ctx: typer.Context, incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
+def complete_queries(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the saved queries that begin with *incomplete*."""
+    with contextlib.suppress(Exception):
+        from loom_cli.cli import Cli
+        from loom_cli.queries import project_queries
+
+        names = [each.name for each in project_queries(Cli.of(ctx).folder, now_ms=0) if not each.fault]
+        return [name for name in names if name.startswith(incomplete)]
+    return []
+
+
 def _ids(ctx: typer.Context, incomplete: str) -> list[str]:
     from loom_cli.cli import Cli
 

@@ -10,7 +10,7 @@ import typer
 from loom.core.changes import OnChange
 from loom.core.changes import on_change as checked
 from loom.core.errors import InvalidDeclaration
-from loom_cli.completion import complete_flows, complete_ids
+from loom_cli.completion import complete_flows, complete_ids, complete_queries
 from loom_cli.safe_text import is_utf8
 
 ExecutionArgument: TypeAlias = Annotated[
@@ -67,6 +67,15 @@ FlowFilterOption: TypeAlias = Annotated[
 SetOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Set a field; the value is JSON, else text. May be repeated."),
+]
+
+AttrOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attr",
+        metavar="NAME=VALUE",
+        help="What it can be found by: loom ps --where 'attr.NAME=VALUE'. The value is JSON, else text. May be repeated.",
+    ),
 ]
 
 
@@ -154,8 +163,18 @@ WhereOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--where",
-        metavar="NAME=VALUE",
-        help="All runs that are so: status, flow, before, after (2h, or a time), attributes.NAME. May be repeated.",
+        metavar="EXPR",
+        help="All runs that are so, as in 'status=failed and attr.customer=\"c7\" and started > -2h' "
+        "(docs/guide/searching.md). May be repeated: all must hold.",
+    ),
+]
+QueryOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--query",
+        metavar="NAME",
+        help="All runs that a query saved in [tool.loom.queries] is for. May be repeated.",
+        autocompletion=complete_queries,
     ),
 ]
 DryRunOption: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="With --where: list them, and do nothing.")]

@@ -16,6 +16,7 @@ from loom_cli.options import (
     ExecutionsArgument,
     JsonOption,
     PrincipalOption,
+    QueryOption,
     QuietOption,
     StoreOption,
     WhereOption,
@@ -53,6 +54,7 @@ def _options_before(
     execution_id: ExecutionsArgument = None,
     *,
     where: WhereOption = None,
+    query: QueryOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None: ...
@@ -99,6 +101,7 @@ def _given(
     execution_id: str | None,
     *,
     where: list[str] | None,
+    query: list[str] | None,
     principal: str | None,
     app_: str | None,
     store: str | None,
@@ -107,6 +110,7 @@ def _given(
     from loom_cli.bulk import Asked, for_one
     from loom_cli.principals import principal_of
 
-    asked = Asked(where or (), **asked_for)
+    cli = Cli.of(ctx)
+    asked = Asked(cli.where(where, query), **asked_for)
     named, acting = for_one(execution_id, asked), principal_of(principal)
-    return Given(ctx, Cli.of(ctx), named, asked, acting, {"app": app_, "store": store})
+    return Given(ctx, cli, named, asked, acting, {"app": app_, "store": store})

@@ -48,6 +48,22 @@ def payload_given(text: str | None, assignments: Sequence[str], *, flag: str, fo
     return value
 
 
+def attributes_given(assignments: Sequence[str]) -> dict[str, Any] | None:
+    """Return the attributes that `--attr` assigns, the last of each name; None when there are none.
+
+    Raises:
+        Usage: an assignment is none.
+    """
+    given: dict[str, Any] = {}
+    for assignment in assignments:
+        _refuse_bytes(assignment, "--attr")
+        name, equals, written = assignment.partition("=")
+        if not equals or not name:
+            raise Usage(f"--attr {assignment!r} is no assignment", hint="Write --attr name=value.")
+        given[name] = json_or_text(written, "--attr")
+    return given or None
+
+
 def parsed(text: str, source: str) -> Any:
     """Return *text* as JSON.
 

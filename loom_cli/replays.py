@@ -17,9 +17,10 @@ from loom.driving.replaying import stored_log
 from loom.driving.verdicts import Verdict, VerdictKind
 from loom.spi.errors import StoreCorrupt
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
+from loom.spi.where import Where
 from loom_cli.errors import Usage
 from loom_cli.ids import meant_id
-from loom_cli.selecting import PAGE, Where, fits
+from loom_cli.selecting import PAGE
 from loom_cli.wording import renamed_words, value_text
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _SIDE_MAX: Final = 300
 
 
 class Meant(NamedTuple):
-    """Which runs are meant: those with these *ids*, or all that are *where*."""
+    """Which runs are meant: those with these *ids*, or, without any, all that are *where* (None: all there are)."""
 
     ids: Sequence[str] = ()
     where: Where | None = None
@@ -64,7 +65,7 @@ async def runs_in(storage: Storage, meant: Meant) -> AsyncIterator[StoredRun]:
         ExecutionNotFound, AmbiguousExecution: an id is none.
         StoreError: the store cannot be read.
     """
-    if meant.where is None:
+    if meant.ids:
         for text in meant.ids:
             run_id = await meant_id(storage, text)
             row = await storage.row(run_id)
@@ -74,19 +75,14 @@ async def runs_in(storage: Storage, meant: Meant) -> AsyncIterator[StoredRun]:
         yield await _run(storage, row.execution_id, row.length)
 
 
-async def _rows(storage: Storage, where: Where) -> AsyncIterator[ExecutionRow]:
-    cursor = (where.before, "") if where.before is not None else None
-    while rows := await storage.find(_query(where, cursor)):
+async def _rows(storage: Storage, where: Where | None) -> AsyncIterator[ExecutionRow]:
+    cursor: tuple[int, str] | None = None
+    while rows := await storage.find(ExecutionQuery(where=where, limit=PAGE, before=cursor)):
         for row in rows:
-            if fits(row, where):
-                yield row
-        if len(rows) < PAGE or (where.after or 0) > rows[-1].index.started_at:
+            yield row
+        if len(rows) < PAGE:
             return
         cursor = rows[-1].index.started_at, rows[-1].execution_id
-
-
-def _query(where: Where, cursor: tuple[int, str] | None) -> ExecutionQuery:
-    return ExecutionQuery(statuses=where.statuses, flows=where.flows, limit=PAGE, before=cursor)
 
 
 async def _run(storage: Storage, run_id: ExecutionId, length: int | None) -> StoredRun:
@@ -96,20 +92,18 @@ async def _run(storage: Storage, run_id: ExecutionId, length: int | None) -> Sto
         return StoredRun(run_id, (), fault=str(error))
 
 
-def meant_by(ids: Sequence[str], where: Sequence[str], *, every: bool, now_ms: int) -> Meant:
+def meant_by(ids: Sequence[str], where: Where | None, *, every: bool) -> Meant:
     """Return which runs a command line means.
 
     Raises:
         Usage: it names none, or says so in two ways.
     """
-    from loom_cli.selecting import where_of
-
-    said = [bool(ids), bool(where), every]
+    said = [bool(ids), where is not None, every]
     if sum(said) > 1:
         raise Usage("ids, --where and --all each say which runs", hint="give one of them")
     if not any(said):
         raise Usage("which runs?", hint="name some, or say --all, or --where status=suspended")
-    return Meant(ids) if ids else Meant(where=where_of(where, now_ms=now_ms))
+    return Meant(ids, where)
 
 
 # -- what is said of a verdict -------------------------------------------------------------------------------------------

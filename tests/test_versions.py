@@ -16,7 +16,7 @@ from loom.spi import EventStore, ExecutionId, Head
 PINS: Final[dict[str, dict[str, str]]] = {
     "EVENT_SCHEMA_VERSION": {"1.0.0": "mT0ybYoXKFIU5i6xFDumrA"},
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
-    "EVENT_STORE_SPI_VERSION": {"1.0.0": "EAteq18wcJ9OB5sedEVqtg"},
+    "EVENT_STORE_SPI_VERSION": {"1.0.0": "PaV-6ZfitvlcLZZYNDCsmA"},
     "EVENT_TRIM_SPI_VERSION": {"1.0.0": "4kA6cndo71c7Pj7yiyQR6g"},
     "ARCHIVE_STORE_SPI_VERSION": {"1.0.0": "3zjIwAK0CGBffelMWxPjNw"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "MvJD57KPKaeNTT7Wd1fQqQ"},

@@ -11,6 +11,7 @@
     |- NotSerializable: ResultTooLarge; RecordUnreadable, InvalidPayload  values/ and its parts
     |- EntryTooLarge                                      spi/limits.py
     |- ContentNotWired, DigestTooLarge                    core/claims.py
+    |- WhereInvalid                                       spi/where_text.py
     |- SequenceConflict: Fenced                           spi/conflicts.py
     |- LogNewerThanCode, LogCorrupt
     |- ExecutionNotFound, ExecutionAlreadyExists,                  driving/errors.py

@@ -96,6 +96,8 @@ if TYPE_CHECKING:
         SnapshotStore,
         snapshot_digest,
     )
+    from loom.spi.where import Among, Compared, Every, Field, Known, Not, Some, Where, fits
+    from loom.spi.where_text import WhereInvalid, parse_where
 
 __maturity__ = "beta"
 
@@ -116,6 +118,7 @@ __all__ = [
     "Action",
     "Admission",
     "AdmissionStore",
+    "Among",
     "Append",
     "AppendResult",
     "Appended",
@@ -126,6 +129,7 @@ __all__ = [
     "Citer",
     "Claim",
     "Clock",
+    "Compared",
     "Conflict",
     "Content",
     "ContentKeeper",
@@ -142,11 +146,13 @@ __all__ = [
     "EventRecord",
     "EventStore",
     "EventTrim",
+    "Every",
     "ExecutionAuthorizer",
     "ExecutionId",
     "ExecutionIndex",
     "ExecutionQuery",
     "ExecutionRow",
+    "Field",
     "Forked",
     "HasContent",
     "Head",
@@ -155,6 +161,7 @@ __all__ = [
     "IndexRow",
     "Job",
     "Kept",
+    "Known",
     "Lane",
     "LaneClosed",
     "LaneNotEmpty",
@@ -164,6 +171,7 @@ __all__ = [
     "Link",
     "MemoryContent",
     "MemoryStorage",
+    "Not",
     "Pace",
     "Quiet",
     "ReadPage",
@@ -183,6 +191,7 @@ __all__ = [
     "SnapshotCodec",
     "SnapshotHead",
     "SnapshotStore",
+    "Some",
     "Source",
     "SourceLacking",
     "Stage",
@@ -199,8 +208,12 @@ __all__ = [
     "VirtualClock",
     "VirtualHost",
     "Wakes",
+    "Where",
+    "WhereInvalid",
     "WhyKept",
+    "fits",
     "follow",
+    "parse_where",
     "snapshot_digest",
 ]
 
@@ -307,6 +320,17 @@ _HOMES = {
     "VirtualHost": "loom.spi.host",
     "Wakes": "loom.spi.feed",
     "follow": "loom.spi.feed",
+    "Among": "loom.spi.where",
+    "Compared": "loom.spi.where",
+    "Every": "loom.spi.where",
+    "Field": "loom.spi.where",
+    "Known": "loom.spi.where",
+    "Not": "loom.spi.where",
+    "Some": "loom.spi.where",
+    "Where": "loom.spi.where",
+    "fits": "loom.spi.where",
+    "WhereInvalid": "loom.spi.where_text",
+    "parse_where": "loom.spi.where_text",
 }
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from loom.core.ids import ExecutionId, Incarnation
+from loom.spi.where import Where
 
 EVENT_STORE_SPI_VERSION: Final = "1.0.0"
 
@@ -177,7 +178,8 @@ class ExecutionRow:
     """One line of a listing. *driver* holds the execution (empty: nobody) for another *lease_ms* by the store's clock.
 
     Zero: the lease has lapsed, or was *released* before the run was parked. *cancel_asked* says that its lane has taken the
-    request whose key is its `cancel_key`, whatever came of that.
+    request whose key is its `cancel_key`, whatever came of that. *ended_at* is the `updated_at` of the append with which it ended
+    (ms since the epoch), None while it has not.
     """
 
     execution_id: ExecutionId
@@ -188,6 +190,7 @@ class ExecutionRow:
     lease_ms: int = 0
     released: bool = False
     cancel_asked: bool = False
+    ended_at: int | None = None
 
 
 def cancel_key(link: int) -> str:
@@ -292,7 +295,7 @@ class ExecutionQuery:
 
     *due_before* (ms since the epoch) shows those whose `wake_at` is smaller; *with_gates* those with an open gate; *chain*
     the links of one chain, *parent* what one run has spawned; *tips* leaves out links that go on as another. *ended* shows
-    only those that have ended, or have not.
+    only those that have ended, or have not; *where* those that are so.
     """
 
     statuses: Sequence[str] = ()
@@ -303,6 +306,7 @@ class ExecutionQuery:
     parent: str = ""
     tips: bool = False
     ended: bool | None = None
+    where: Where | None = None
     limit: int = 100
     before: tuple[int, str] | None = None
     """Cursor: only rows whose (started_at, execution id) is smaller."""

@@ -36,6 +36,7 @@ from loom.spi.memory_trim import MemoryTrim
 from loom.spi.paging import first_page
 from loom.spi.schedule_memory import MemorySchedules
 from loom.spi.snapshot_memory import MemorySnapshots
+from loom.spi.where import fits
 
 
 class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompaction, MemoryTrim, MemoryArchive):
@@ -129,6 +130,8 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompact
         rows = [self._kept.row(log, now) for log in self._logs.values() if _matches(log, query)]
         if query.tips:
             rows = [row for row in rows if row.index.link == last(row.index.chain)]
+        if query.where is not None:
+            rows = [row for row in rows if fits(row, query.where)]
         return sorted(rows, key=_age, reverse=True)[: query.limit]
 
     async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:

@@ -43,7 +43,7 @@ class Log:
     bodies are gone; *keys* has the number of each that has a key.
 
     *driver* holds it until *leased_until*. *called* is the number of the last request for which its driver was called, *called_at*
-    the time of the first such call, None when there was none. *noted* belongs to `DueTimes`. Times are ms since the epoch.
+    the time of the first such call, None when there was none, *ended_at* that of its end. *noted* belongs to `DueTimes`. Times are ms since the epoch.
     """
 
     execution_id: ExecutionId
@@ -61,6 +61,7 @@ class Log:
     is_released: bool = False
     called: int = 0
     called_at: int | None = None
+    ended_at: int | None = None
     noted: tuple[int, str] | None = None
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
 
@@ -132,7 +133,7 @@ class Logs:
         lane, key = self.by_id.get(ExecutionId(log.index.chain)), cancel_key(log.index.link)
         asked = lane is not None and key in lane.keys
         held = (log.driver, max(0, log.leased_until - now), log.is_released, asked)
-        return ExecutionRow(log.execution_id, log.incarnation, log.length, log.index, *held)
+        return ExecutionRow(log.execution_id, log.incarnation, log.length, log.index, *held, log.ended_at)
 
     def tip_link(self, chain: str) -> int:
         """Return the number of the last link of a chain, 0 when it has none."""
@@ -225,6 +226,8 @@ class Transaction:
         log.events.extend(item.events)
         log.length += len(item.events)
         log.index = item.index
+        if log.index.ended != (log.ended_at is not None):
+            log.ended_at = log.index.updated_at if log.index.ended else None
         if lane := self._lane(log, item):
             lane.consumed.update(item.consumes)
         if item.lease is not None:

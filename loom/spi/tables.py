@@ -21,10 +21,10 @@ def execution_row(found: Sequence[Any], *, now: int = 0) -> ExecutionRow:
     """Return a row of the index as it is at *now* (ms; 0: its lease was read as what is left of it).
 
     Its columns are: id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes, chain, link, parent,
-    ended, driver, leased_until, released, and whether its end was asked for.
+    ended, driver, leased_until, released, whether its end was asked for, and ended_at.
     """
     execution_id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes, *rest = found
-    chain, link, parent, ended, driver, leased_until, released, asked = rest
+    chain, link, parent, ended, driver, leased_until, released, asked, ended_at = rest
     index = IndexRow(
         flow=flow,
         status=status,
@@ -39,9 +39,8 @@ def execution_row(found: Sequence[Any], *, now: int = 0) -> ExecutionRow:
         ended=bool(ended),
     )
     lease_ms = max(0, leased_until - now)
-    return ExecutionRow(
-        ExecutionId(execution_id), Incarnation(run), length, index, driver, lease_ms, bool(released), bool(asked)
-    )
+    held = driver, lease_ms, bool(released), bool(asked)
+    return ExecutionRow(ExecutionId(execution_id), Incarnation(run), length, index, *held, ended_at)
 
 
 def claim_of(row: ExecutionRow, *, had: str, released: bool, calls: int, gone: Container[str]) -> Claim:

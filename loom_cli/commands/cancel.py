@@ -33,7 +33,7 @@ def cancel(
 
     Example: loom cancel refund-42 --reason 'ordered twice'
 
-    Example: loom cancel --where flow=refund --where before=3d --dry-run
+    Example: loom cancel --where 'flow=refund and started < -3d' --dry-run
     """
     from loom_cli.stopping import one_or_many
 

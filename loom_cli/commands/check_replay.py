@@ -10,7 +10,7 @@ from loom_cli.cli import Cli
 from loom_cli.completion import complete_ids
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
-from loom_cli.options import AppOption, JsonOption, StoreOption, WhereOption
+from loom_cli.options import AppOption, JsonOption, QueryOption, StoreOption, WhereOption
 
 app = command_app()
 
@@ -24,6 +24,7 @@ def check_replay(
     ] = None,
     *,
     where: WhereOption = None,
+    query: QueryOption = None,
     every: Annotated[bool, typer.Option("--all", help="All runs of the store.")] = False,
     app_: AppOption = None,
     store: StoreOption = None,
@@ -36,7 +37,7 @@ def check_replay(
 
     Example: loom check replay --all
 
-    Example: loom check replay --where flow=refund --where status=suspended --json
+    Example: loom check replay --where 'flow=refund and status=suspended' --json
 
     Example: loom check replay refund-41 refund-42
     """
@@ -44,5 +45,5 @@ def check_replay(
     from loom_cli.replays import meant_by
 
     cli = Cli.of(ctx)
-    meant = meant_by(ids or [], where or [], every=every, now_ms=cli.now_ms())
+    meant = meant_by(ids or [], cli.where(where, query), every=every)
     return check_each(cli, cli.app(app_, store=store), meant, as_json=as_json)

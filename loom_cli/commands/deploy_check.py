@@ -12,7 +12,7 @@ from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
-from loom_cli.options import AppOption, JsonOption, StoreOption, WhereOption
+from loom_cli.options import AppOption, JsonOption, QueryOption, StoreOption, WhereOption
 
 app = command_app()
 
@@ -31,6 +31,7 @@ def deploy_check(
     ctx: typer.Context,
     *,
     where: WhereOption = None,
+    query: QueryOption = None,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="TIME", help="Only runs that began after it: an age such as 30d, or a time."),
@@ -60,16 +61,16 @@ def deploy_check(
     Example: loom deploy check --bundle exported/ --format markdown > comment.md
     """
     from loom_cli.checking import check_deploy
+    from loom_cli.queries import since_text
     from loom_cli.replays import Meant
-    from loom_cli.selecting import where_of
 
     cli = Cli.of(ctx)
     if as_json and format_ not in {None, Format.JSON}:
         raise Usage(f"--json does not go with --format {format_}", hint="Leave one of them off.")
     form = Format.JSON if as_json else format_ or Format.TEXT
-    if bundle is not None and (where or since or store):
-        raise Usage("a bundle is checked whole", hint="leave --where, --since and --store off")
-    conditions = [*(where or []), *([f"after={since}"] if since is not None else [])]
-    meant = Meant(where=where_of(conditions, now_ms=cli.now_ms()))
+    if bundle is not None and (where or query or since or store):
+        raise Usage("a bundle is checked whole", hint="leave --where, --query, --since and --store off")
+    conditions = [*(where or []), *([since_text(since)] if since is not None else [])]
+    meant = Meant(where=cli.where(conditions, query))
     loaded = cli.app(app_, store=store)
     return check_deploy(cli, loaded, cli.folder / bundle if bundle is not None else meant, form)

@@ -36,6 +36,7 @@ from loom_cli.errors import AppNotFound
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.options import AppOption, JsonOption, StoreOption
+from loom_cli.queries import project_queries
 from loom_cli.screen import Screen, Styled
 from loom_cli.version import version
 
@@ -82,6 +83,7 @@ def doctor(
         "contracts": contracts(),
         "store": store_report(cli, store),
         "app": app_report(cli, app_name),
+        **queries_report(cli),
         "terminal": _terminal(cli.screen),
     }
     _warn_of_two_stores(report)
@@ -145,6 +147,17 @@ def app_report(cli: Cli, reference: str | None) -> Report:
         "store": loaded.storage.url,
         "registry": loaded.registry.digest(),
     }
+
+
+def queries_report(cli: Cli) -> Report:
+    """Return the part on saved queries, if there are some; a *fault* tells those that cannot be used."""
+    try:
+        saved = project_queries(cli.folder, now_ms=cli.now_ms())
+    except LoomError:
+        return {}  # a project that cannot be read is told of with the store
+    faults = [f"{each.name!r}: {each.fault}" for each in saved if each.fault]
+    told = {"saved": [each.name for each in saved], **({"fault": "; ".join(faults)} if faults else {})}
+    return {"queries": told} if saved else {}
 
 
 def _warn_of_two_stores(report: Report) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -15,6 +15,7 @@ from loom.core.ids import execution_id as as_id
 from loom.core.state import TERMINAL
 from loom.spi.admission_store import Admission, AdmissionStore
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
+from loom.spi.where import fields_of, searchable
 from loom_cli.cli import Cli
 from loom_cli.completion import complete_ids
 from loom_cli.drivers import held_words, is_cancelling, status_word
@@ -22,10 +23,10 @@ from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.ids import meant_id
-from loom_cli.options import EVENTS_MAX, FlowFilterOption, JsonOption, StoreOption
+from loom_cli.options import EVENTS_MAX, FlowFilterOption, JsonOption, QueryOption, StoreOption, WhereOption
 from loom_cli.screen import STATUS_STYLES, Column, Styled
 from loom_cli.times import distance
-from loom_cli.wording import joined
+from loom_cli.wording import counted, joined
 
 app = command_app()
 
@@ -36,7 +37,19 @@ _COLUMNS = (
     Column("AGE", right=True),
     Column("WAITS FOR", shrink=True),
 )
+_QUERY_COLUMNS = (Column("NAME"), Column("WHERE", shrink=True), Column("", shrink=True))
 _LOOKED_AT_MAX: Final = 500
+
+
+_ParentOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--parent", metavar="ID", help="Only those that this execution has started.", autocompletion=complete_ids
+    ),
+]
+_QueriesOption: TypeAlias = Annotated[
+    bool, typer.Option("--queries", help="List the saved queries instead, and what is wrong with them.")
+]
 
 
 @app.command()
@@ -47,13 +60,11 @@ def ps(
         list[str] | None, typer.Option("--status", metavar="STATUS", help="Only those that are so; may be repeated.")
     ] = None,
     flow: FlowFilterOption = None,
-    parent: Annotated[
-        str | None,
-        typer.Option(
-            "--parent", metavar="ID", help="Only those that this execution has started.", autocompletion=complete_ids
-        ),
-    ] = None,
+    parent: _ParentOption = None,
     gates: Annotated[bool, typer.Option("--gates", help="Only those that wait for a person.")] = False,
+    where: WhereOption = None,
+    query: QueryOption = None,
+    queries: _QueriesOption = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")] = 50,
     before: Annotated[
         str | None, typer.Option("--before", metavar="CURSOR", help="Go on after the last row of an earlier list.")
@@ -70,21 +81,28 @@ def ps(
 
     Example: loom ps --status suspended --limit 20
 
+    Example: loom ps --where 'status=failed and attr.customer="c7" and started > -2h'
+
+    Example: loom ps --queries
+
     Example: loom ps --parent refund-42
 
     Example: loom ps --json
     """
     cli = Cli.of(ctx)
+    if queries:
+        return _list_queries(cli, as_json=as_json)
     storage = cli.reader(store)
-    query = ExecutionQuery(
+    asked = ExecutionQuery(
         statuses=_known(status or []),
         flows=flow or (),
         with_gates=gates,
         tips=not links,
+        where=cli.where(where, query),
         limit=limit,
         before=_cursor(before),
     )
-    rows, lines = cli.run(_found(storage, replace(query, limit=limit + 1), parent))
+    rows, lines = cli.run(_found(storage, replace(asked, limit=limit + 1), parent))
     rows, has_more = rows[:limit], len(rows) > limit
     _note_damaged(cli, rows)
     if as_json:
@@ -92,13 +110,33 @@ def ps(
     elif rows:
         cli.screen.table(_COLUMNS, _table(rows, lines, cli.now_ms()))
     else:
-        cli.screen.note(
-            f"no executions {'like that ' if query != ExecutionQuery(limit=limit, tips=query.tips) else ''}in {storage.url}"
-        )
-        _note_near(cli, storage, flow or [])
+        _note_none(cli, storage, asked)
     if has_more:
         cli.screen.note(Styled(f"there are more: --before {rows[-1].index.started_at}:{rows[-1].execution_id}", "dim"))
+    elif asked.where is not None and rows and not as_json:
+        cli.screen.note(Styled(f"{counted(len(rows), 'run is', 'runs are')} like that", "dim"))
     return ExitCode.DONE
+
+
+def _note_none(cli: Cli, storage: Storage, asked: ExecutionQuery) -> None:
+    """Say that nothing was found, where, and what is spelt like what was asked for."""
+    chosen = "like that " if asked != ExecutionQuery(limit=asked.limit, tips=asked.tips) else ""
+    cli.screen.note(f"no executions {chosen}in {storage.url}")
+    _note_near(cli, storage, asked)
+
+
+def _list_queries(cli: Cli, *, as_json: bool) -> ExitCode:
+    """List the saved queries. It ends with 1 when one cannot be used."""
+    from loom_cli.queries import project_queries
+
+    saved = project_queries(cli.folder, now_ms=cli.now_ms())
+    if as_json:
+        cli.screen.json([{**each._asdict(), "fault": each.fault or None, "hint": each.hint or None} for each in saved])
+    elif saved:
+        cli.screen.table(_QUERY_COLUMNS, [(each.name, each.where, Styled(each.fault, "red")) for each in saved])
+    else:
+        cli.screen.note("no queries are saved in [tool.loom.queries] of a pyproject.toml here")
+    return ExitCode.FAILED if any(each.fault for each in saved) else ExitCode.DONE
 
 
 async def _found(
@@ -121,14 +159,20 @@ def _note_damaged(cli: Cli, rows: Sequence[ExecutionRow]) -> None:
             cli.screen.note(f"the index row of {row.execution_id} is damaged: `loom show` reads its log instead")
 
 
-def _note_near(cli: Cli, storage: Storage, flows: Sequence[str]) -> None:
-    """Say which flows have run that are spelt like those of *flows* that have not."""
-    if not flows:
+def _note_near(cli: Cli, storage: Storage, asked: ExecutionQuery) -> None:
+    """Say which flows and attributes there are that are spelt like those that were asked for and are not."""
+    named = {field.attribute for field in fields_of(asked.where)} - {""} if asked.where is not None else set[str]()
+    if not asked.flows and not named:
         return
-    known = {row.index.flow for row in cli.run(storage.find(ExecutionQuery(limit=_LOOKED_AT_MAX)))}
-    near = {name for flow in flows if flow not in known for name in difflib.get_close_matches(flow, known)}
-    if near:
-        cli.screen.note(Styled(f"did you mean --flow {' or '.join(sorted(near))}?", "dim"))
+    rows = cli.run(storage.find(ExecutionQuery(limit=_LOOKED_AT_MAX)))
+    if near := _near(asked.flows, {row.index.flow for row in rows}):
+        cli.screen.note(Styled(f"did you mean --flow {' or '.join(near)}?", "dim"))
+    if near := _near(named, {name for row in rows for name in searchable(row.index.attributes)}):
+        cli.screen.note(Styled(f"did you mean {' or '.join(f'attr.{name}' for name in near)}?", "dim"))
+
+
+def _near(names: Iterable[str], known: Collection[str]) -> list[str]:
+    return sorted({near for name in names if name not in known for near in difflib.get_close_matches(name, known)})
 
 
 def row_json(row: ExecutionRow, line: Admission | None = None) -> dict[str, Any]:
@@ -142,6 +186,7 @@ def row_json(row: ExecutionRow, line: Admission | None = None) -> dict[str, Any]
         "parent": index.parent or None,
         "started_at": index.started_at,
         "updated_at": index.updated_at,
+        "ended_at": row.ended_at,
         "wake_at": index.wake_at,
         "length": row.length,
         "gates": _gates(row) or [],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -17,6 +17,7 @@ from loom_cli.options import (
     JsonOption,
     OnChangeOption,
     PrincipalOption,
+    QueryOption,
     QuietOption,
     SetOption,
     SimulateOption,
@@ -28,6 +29,11 @@ from loom_cli.options import (
 )
 
 app = command_app()
+
+
+_ShownOption: TypeAlias = Annotated[
+    str | None, typer.Option("--shown", metavar="DIGEST", help="Answer only if the gate still shows just this.")
+]
 
 
 @app.command()
@@ -42,12 +48,11 @@ def resume(
     gate: Annotated[
         str | None, typer.Option("--gate", metavar="ADDRESS", help="Which gate, or an ending of its address.")
     ] = None,
-    shown: Annotated[
-        str | None, typer.Option("--shown", metavar="DIGEST", help="Answer only if the gate still shows just this.")
-    ] = None,
+    shown: _ShownOption = None,
     simulate: SimulateOption = False,
     on_change: OnChangeOption = None,
     where: WhereOption = None,
+    query: QueryOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     wait_s: WaitOption = 10.0,
@@ -80,7 +85,7 @@ def resume(
     from loom_cli.selecting import VERBS
 
     cli = Cli.of(ctx)
-    asked = Asked(where or (), dry_run=dry_run, yes=yes, quiet=quiet, as_json=as_json)
+    asked = Asked(cli.where(where, query), dry_run=dry_run, yes=yes, quiet=quiet, as_json=as_json)
     named, acting = for_one(execution_id, asked), principal_of(principal)
     given = Answer(payload_given(answer, set_ or [], flag="--answer", folder=cli.folder), gate, shown)
     loaded = cli.app(app_, store=store, strict=strict)

@@ -21,7 +21,7 @@ def retry(
 
     Example: loom retry refund-42
 
-    Example: loom retry --where flow=refund --where after=2h --dry-run
+    Example: loom retry --where 'flow=refund and started > -2h' --dry-run
     """
     from loom.driving.errors import ExecutionNotFailed
     from loom_cli.bulk import Bulk

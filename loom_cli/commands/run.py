@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -14,6 +14,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.options import (
     AppOption,
+    AttrOption,
     DeadlineOption,
     JsonOption,
     PrincipalOption,
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 app = command_app()
 
 
+_DescribeOption: TypeAlias = Annotated[
+    bool, typer.Option("--describe", help="Start nothing; say what input the flow takes, and how to give it.")
+]
+
+
 @app.command()
 def run(
     ctx: typer.Context,
@@ -41,12 +47,11 @@ def run(
         str | None, typer.Option("--input", "-i", metavar="JSON", help="Its input: JSON, @FILE, or - for stdin.")
     ] = None,
     set_: SetOption = None,
+    attr: AttrOption = None,
     id_: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The id of the run, instead of a new one.")
     ] = None,
-    describe: Annotated[
-        bool, typer.Option("--describe", help="Start nothing; say what input the flow takes, and how to give it.")
-    ] = False,
+    describe: _DescribeOption = False,
     wait_s: WaitOption = 10.0,
     deadline: DeadlineOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Drive nothing here: leave the run to a worker.")] = False,
@@ -66,12 +71,12 @@ def run(
 
     Example: loom run refund --set order=A-17 --set amount=40 --json
 
-    Example: loom run hello --input '"world"' --detach
+    Example: loom run hello --input '"world"' --attr customer=c7 --detach
     """
     from loom.values import InvalidPayload
     from loom_cli.driving import Driving
     from loom_cli.inputs import input_given
-    from loom_cli.payloads import NotJson
+    from loom_cli.payloads import NotJson, attributes_given
     from loom_cli.principals import principal_of
 
     cli = Cli.of(ctx)
@@ -84,6 +89,7 @@ def run(
         return ExitCode.DONE
     about: Any = {"id": id_, "principal": principal_of(principal), "deadline": deadline}
     try:
+        about["attributes"] = attributes_given(attr or [])
         value = input_given(taking, input_, set_ or [], folder=cli.folder)
         if detach:
             return driving.enqueue(lambda runtime: runtime.enqueue(taking.flow, value, **about))

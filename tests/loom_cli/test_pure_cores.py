@@ -57,7 +57,7 @@ from loom_cli.outcomes import outcome_json
 from loom_cli.replays import short
 from loom_cli.retaining import Pass, retention_json
 from loom_cli.schedule_views import schedule_json
-from loom_cli.selecting import VERBS, Where, chosen
+from loom_cli.selecting import VERBS, chosen
 from loom_cli.sending import kept_words
 from loom_cli.working import opening_words
 from tests.golden import logs
@@ -171,15 +171,13 @@ CORES: Final[dict[str, Core]] = {
     ),
     "unpause": Core(
         chosen,
-        lambda: chosen(
-            [ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], Where(), VERBS["unpause"], now_ms=0
-        ),
+        lambda: chosen([ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], VERBS["unpause"], now_ms=0),
         lambda found: [each.refused for each in found] == ["is running, not paused"],
         "unpause --where flow=refund --where status=suspended --dry-run",
     ),
     "pause": Core(
         chosen,
-        lambda: chosen([ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], Where(), VERBS["pause"], now_ms=0),
+        lambda: chosen([ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], VERBS["pause"], now_ms=0),
         lambda found: [each.refused for each in found] == [None],
         "pause --where flow=refund --where status=suspended --dry-run",
     ),
@@ -191,7 +189,7 @@ CORES: Final[dict[str, Core]] = {
     ),
     "cancel": Core(
         chosen,
-        lambda: chosen([ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], Where(), VERBS["cancel"], now_ms=0),
+        lambda: chosen([ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)], VERBS["cancel"], now_ms=0),
         lambda found: [each.refused for each in found] == [None],
         "cancel --where flow=refund --where status=suspended --dry-run",
     ),

@@ -24,6 +24,7 @@ from loom.spi.event_store import (
     Storage,
 )
 from loom.spi.memory import MemoryStorage
+from loom.spi.where_text import parse_where
 
 IDS: Final = [ExecutionId(name) for name in ("ü", 'q"\\')]
 LINKS: Final = {ExecutionId(f"{name}~2"): name for name in IDS}
@@ -89,7 +90,7 @@ indexes = st.builds(
     updated_at=st.integers(0, 9),
     wake_at=st.none() | st.integers(1, 3),
     gates=st.sampled_from(["[]", '[{"address":"go"}]']),
-    attributes=st.sampled_from(["{}", '{"a":"\\u00fc"}']),
+    attributes=st.sampled_from(["{}", "{}", '{"a":"\\u00fc"}', '{"a":5,"b":true}']),
     chain=st.just(""),
     parent=st.just("p"),
     ended=st.sampled_from([False, False, False, True]),
@@ -251,6 +252,9 @@ async def all_of(store: TrimmedStorage) -> Any:
     rows = await store.find(ExecutionQuery())
     queries: list[Any] = [{"tips": True}, {"ended": False}, {"parent": "p", "ended": True}]
     queries += [{"chain": name} for name in ALL]
+    queries += [
+        {"where": parse_where(where, now_ms=9)} for where in ("attr.a=ü", "attr.a > 4 and attr.b=true", "ended != null")
+    ]
     found = [[row.execution_id for row in await store.find(ExecutionQuery(**query))] for query in queries]
     lanes = [list(await store.pending(row.execution_id, row.incarnation)) for row in rows]
     logs = [list(await store.read(row.execution_id)) for row in rows]

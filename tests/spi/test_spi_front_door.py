@@ -12,6 +12,17 @@ from loom import spi
 
 GOLDEN = [
     "ADMISSION_STORE_SPI_VERSION",
+    "Among",
+    "Compared",
+    "Every",
+    "Field",
+    "Known",
+    "Not",
+    "Some",
+    "Where",
+    "WhereInvalid",
+    "fits",
+    "parse_where",
     "Admission",
     "AdmissionStore",
     "Pace",

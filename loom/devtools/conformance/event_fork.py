@@ -21,7 +21,8 @@ from loom.devtools.conformance.logs import (
     row_of,
 )
 from loom.spi.event_fork import EventFork, Forked, Source, SourceLacking
-from loom.spi.event_store import Append, Appended, Conflict, EventRecord, LeaseChange, Storage
+from loom.spi.event_store import Append, Appended, Conflict, EventRecord, ExecutionQuery, LeaseChange, Storage
+from loom.spi.where_text import parse_where
 
 FORK: Final = ExecutionId("refund-42-fork")
 _MANY: Final = 3_000
@@ -89,6 +90,15 @@ class EventForkConformance:
         row = await row_of(store, FORK)
         assert (row.length, row.index.status, row.index.chain, row.driver) == (2, "forked", FORK, "")
         assert await store.drivers() == ["somebody"]
+
+    async def test_a_fork_is_found_by_its_attributes(self, store: ForkingStorage) -> None:
+        index = replace(INDEX, attributes='{"customer":"c7"}')
+        begun = await appended(store, first(REFUND, b"1", index=index))
+        done(await store.fork(source(begun, 0), fork(copied=1, index=replace(index, chain=FORK, started_at=9_000))))
+
+        found = await store.find(ExecutionQuery(where=parse_where("attr.customer=c7", now_ms=0)))
+
+        assert [row.execution_id for row in found] == [FORK, REFUND]
 
     async def test_a_fork_goes_on_by_itself(self, store: ForkingStorage) -> None:
         head = await appended(store, first(REFUND, b"0", b"1"))

@@ -73,7 +73,8 @@ async def full_of(store: TrimmedLines) -> list[list[Head]]:
         await store.join_lines(run, ONE, length=0)
     begun = await appended(store, replace(first(REFUND), lease=MINE))
     await insert(store, begun, key="gate:0")
-    head = await on(store, REFUND, begun, index=DONE, lease=LeaseChange(""))
+    found_by = replace(DONE, attributes='{"customer":"c7"}')
+    head = await on(store, REFUND, begun, index=found_by, lease=LeaseChange(""))
     child = await ended(store, CHILD, child_of(REFUND))
     return [[head, child], await chain(store, CLAIM, ExecutionId("claim-7~2"))]
 

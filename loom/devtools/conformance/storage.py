@@ -22,6 +22,7 @@ from loom.devtools.conformance.logs import (
     payloads,
 )
 from loom.devtools.conformance.request_lane import RequestLaneConformance
+from loom.devtools.conformance.searching import SearchConformance
 from loom.spi.event_store import (
     Appended,
     Conflict,
@@ -36,6 +37,7 @@ class StorageConformance(
     ReadConformance,
     RequestLaneConformance,
     ExecutionIndexConformance,
+    SearchConformance,
     ChainConformance,
     SendConformance,
     LeaseConformance,

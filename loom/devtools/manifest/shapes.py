@@ -37,6 +37,7 @@ RECORDS: Final = [
     *(spi.EventRecord, spi.IndexRow, spi.Append, spi.Appended, spi.Conflict, spi.LaneNotEmpty, spi.Head),
     *(spi.ExecutionRow, spi.ExecutionQuery, spi.Request, spi.RequestTaken),
     *(spi.Lane, spi.LaneClosed, spi.LeaseChange, spi.Leased, spi.Send, spi.Claim),
+    *(spi.Field, spi.Compared, spi.Among, spi.Known, spi.Not, spi.Every, spi.Some),
 ]
 STORE_INTERFACES: Final = [
     *(spi.EventStore, spi.RequestLane, spi.ExecutionIndex, spi.LeaseStore, spi.EventFeed, spi.Storage),

@@ -12,6 +12,7 @@ from loom.plugins.postgres.session import Raw
 from loom.spi.event_fork import Forked, Source, SourceLacking
 from loom.spi.event_store import Append, Appended, Conflict
 from loom.spi.feed import Wakes
+from loom.spi.where import searchable
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ class PostgresForks(ABC):
             "wake_at": index.wake_at,
             "gates": index.gates,
             "attributes": index.attributes,
+            "pairs": list(searchable(index.attributes).items()),
             "parent": index.parent or None,
             "appended": [[item.append_id, item.expected, length]],
         }

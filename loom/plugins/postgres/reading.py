@@ -7,10 +7,12 @@ from functools import partial
 from typing import Final
 
 from loom.core.ids import ExecutionId, Incarnation
+from loom.plugins.postgres.searching import condition
 from loom.plugins.postgres.session import Raw
 from loom.plugins.postgres.writing import key_text
 from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
+from loom.spi.where_tables import Sql
 
 _PAGE_EVENTS: Final = 10_000
 """So many events a page looks at, at most: the sizes of those to come are not all added up for every page."""
@@ -49,11 +51,12 @@ COLUMNS: Final = """
     EXISTS (SELECT FROM loom.requests AS r
             WHERE r.run = CASE WHEN e.chain IS NULL THEN e.run
                           ELSE (SELECT b.run FROM loom.executions AS b WHERE b.id = e.chain) END
-              AND r.key <> '' AND r.key = convert_to(CASE e.link WHEN 1 THEN '' ELSE e.link || ':' END || 'cancel', 'UTF8'))
+              AND r.key <> '' AND r.key = convert_to(CASE e.link WHEN 1 THEN '' ELSE e.link || ':' END || 'cancel', 'UTF8')),
+    e.ended_at
 """
 """The columns of a row of the index, of the executions `e`, at the time `$1` (NULL: the server's)."""
 
-WIDTH: Final = 18
+WIDTH: Final = 19
 """How many `COLUMNS` there are."""
 
 _ROWS: Final = f"SELECT {COLUMNS} FROM loom.executions AS e "  # noqa: S608
@@ -102,6 +105,8 @@ async def find(raw: Raw, query: ExecutionQuery, *, now: int | None) -> Sequence[
         if "$#" in text:
             given.append(value)
         conditions.append(text.replace("$#", f"${len(given)}"))
+    if query.where is not None:
+        conditions.append(_numbered(condition(query.where), given))
     where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
     if query.before:
         at, before = query.before
@@ -110,6 +115,14 @@ async def find(raw: Raw, query: ExecutionQuery, *, now: int | None) -> Sequence[
     given.append(query.limit)
     statement = f"{_ROWS}{where}ORDER BY e.started_at DESC, e.id DESC LIMIT ${len(given)}"
     return [execution_row(found) for found in await raw.fetch(statement, *given)]
+
+
+def _numbered(sql: Sql, given: list[object]) -> str:
+    """Return the text of *sql* with its parameters numbered, which are put after those that are *given*."""
+    first, *rest = sql.text.split("?")
+    text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, start=len(given) + 1))
+    given += sql.values
+    return text
 
 
 def _conditions(query: ExecutionQuery) -> list[tuple[str, object]]:

@@ -15,17 +15,19 @@ from loom.spi.event_store import (
     Appended,
     AppendResult,
     Conflict,
+    IndexRow,
     LaneClosed,
     LaneNotEmpty,
     Leased,
     RequestTaken,
     Send,
 )
+from loom.spi.where import searchable
 
-_GIVEN: Final = 34
+_GIVEN: Final = 35
 APPEND: Final = f"SELECT placed, others FROM loom.append_sets({', '.join(f'${n}' for n in range(1, _GIVEN + 1))})"  # noqa: S608
 INSERT: Final = "SELECT loom.insert_request($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-_PLAIN_WIDTH: Final = 19
+_PLAIN_WIDTH: Final = 20
 _EVENT_WIDTH: Final = 6
 _SEND_WIDTH: Final = 6
 
@@ -155,6 +157,7 @@ def _plain_row(item: Append) -> tuple[object, ...]:
         index.wake_at,
         index.gates,
         index.attributes,
+        None if index.attributes == "{}" else orjson.dumps(_pairs(index)).decode(),
         index.ended,
         index.chain,
         index.link,
@@ -180,6 +183,7 @@ def _row(item: Append, *, many: bool) -> dict[str, object]:
         "wake_at": index.wake_at,
         "gates": index.gates,
         "attributes": index.attributes,
+        "pairs": _pairs(index),
         "chain": index.chain,
         "link": index.link,
         "parent": index.parent,
@@ -195,6 +199,11 @@ def _row(item: Append, *, many: bool) -> dict[str, object]:
         "follows": item.follows is not None,
         "many": many,
     }
+
+
+def _pairs(index: IndexRow) -> list[tuple[str, object]]:
+    """Return the attributes that can be searched for."""
+    return list(searchable(index.attributes).items())
 
 
 def _send(send: Send) -> tuple[object, ...]:

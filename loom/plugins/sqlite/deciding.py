@@ -59,6 +59,7 @@ class Place(NamedTuple):
     status: str
     wake_at: int | None
     ended: bool
+    attributes: str
 
 
 class Hold(NamedTuple):
@@ -84,9 +85,9 @@ NOT_HELD: Final = Hold()
 
 @dataclass(slots=True)
 class Stand:
-    """Where a log stands; *place_was* and *hold_was* are what its row has on disk, None when it has no row yet.
+    """Where a log stands; *place_was*, *hold_was* and *ended_at_was* are what its row has on disk, None when it has no row yet.
 
-    *index* is the index row to write, None when the log has not been touched.
+    *index* is the index row to write, None when the log has not been touched. *ended_at* is when it ended, None while it has not.
     """
 
     execution_id: ExecutionId
@@ -100,6 +101,14 @@ class Stand:
     place_was: Place | None = None
     hold_was: Hold | None = None
     index: IndexRow | None = None
+    ended_at: int | None = None
+    ended_at_was: int | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether its row keeps all that listings are sorted by, and who holds it."""
+        was = self.place_was, self.hold_was, self.ended_at_was
+        return (self.place, self.hold, self.ended_at) == was
 
 
 @dataclass(slots=True, kw_only=True)
@@ -235,6 +244,8 @@ class _BatchDecision:
             self._consume(stand, item)
         stand.length += len(item.events)
         stand.index, stand.place = item.index, place_of(item.index)
+        if item.index.ended != (stand.ended_at is not None):
+            stand.ended_at = item.index.updated_at if item.index.ended else None
         if item.lease is not None:
             stand.hold = stand.hold.changed(item.lease, decisions.now)
         result = self._remember(stand, item, stand.length)
@@ -265,7 +276,7 @@ def with_following(item: Append) -> list[Append]:
 
 def place_of(index: IndexRow) -> Place:
     """Return what listings are sorted and searched by."""
-    return Place(index.flow, index.started_at, index.status, index.wake_at, index.ended)
+    return Place(index.flow, index.started_at, index.status, index.wake_at, index.ended, index.attributes)
 
 
 def _fits(stand: Stand | None, item: Append) -> bool:

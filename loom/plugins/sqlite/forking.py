@@ -10,6 +10,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 import orjson
 
 from loom.core.ids import Incarnation
+from loom.plugins.sqlite.searching import write_attributes
 from loom.spi.event_fork import Forked, Source, SourceLacking
 from loom.spi.event_store import Append, Appended, Conflict
 from loom.spi.feed import Wakes
@@ -63,6 +64,7 @@ def _fork(raw: sqlite3.Connection, source: Source, item: Append) -> Forked:
     memo = orjson.dumps([(item.append_id, item.expected, length)]).decode()
     about = (index.flow, index.status, index.started_at, index.updated_at, index.wake_at, index.gates, index.attributes)
     run = raw.execute(_BEGIN, (item.execution_id, length, *about, index.parent or None, memo)).lastrowid
+    write_attributes(raw, [(run or 0, index.attributes)])
     raw.execute(_COPY, (run, source.incarnation, source.through))
     raw.executemany(_ADD, [(run, *event) for event in item.events])
     return Appended(Incarnation(run or 0), length)

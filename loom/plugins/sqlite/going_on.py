@@ -21,30 +21,32 @@ _NEW: Final = """
     FROM (
         SELECT json_extract(value, '$[0]') AS run, json_extract(value, '$[1]') AS expected,
                json_extract(value, '$[2]') AS length, json_extract(value, '$[3]') AS updated_at,
-               json_extract(value, '$[4]') AS gates, json_extract(value, '$[5]') AS attributes,
-               json_extract(value, '$[6]') AS appended, json_extract(value, '$[7]') AS id,
-               json_extract(value, '$[8]') AS flow, json_extract(value, '$[9]') AS started_at,
-               json_extract(value, '$[10]') AS status, json_extract(value, '$[11]') AS wake_at,
-               json_extract(value, '$[12]') AS ended, json_extract(value, '$[13]') AS driver,
+               json_extract(value, '$[4]') AS gates, json_extract(value, '$[5]') AS appended,
+               json_extract(value, '$[6]') AS id,
+               json_extract(value, '$[7]') AS flow, json_extract(value, '$[8]') AS started_at,
+               json_extract(value, '$[9]') AS status, json_extract(value, '$[10]') AS wake_at,
+               json_extract(value, '$[11]') AS ended, json_extract(value, '$[12]') AS attributes,
+               json_extract(value, '$[13]') AS driver,
                json_extract(value, '$[14]') AS leased_until, json_extract(value, '$[15]') AS above,
                json_extract(value, '$[16]') AS kinds
         FROM json_each(?)
     ) AS new
     WHERE executions.run = new.run AND executions.length = new.expected AND executions.id = new.id
           AND executions.flow = new.flow AND executions.started_at = new.started_at
+          AND executions.attributes = new.attributes
 """
 # Nothing is assigned that an index has: see writing.py.
 _ADVANCE: Final = f"""
     UPDATE executions
-    SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
-        appended = new.appended
+    SET length = new.length, updated_at = new.updated_at, gates = new.gates, appended = new.appended
     {_NEW}
           AND executions.status = new.status AND executions.wake_at IS new.wake_at AND executions.ended = new.ended
 """  # noqa: S608  # our own text
 _MOVE: Final = f"""
     UPDATE executions
-    SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
+    SET length = new.length, updated_at = new.updated_at, gates = new.gates,
         appended = new.appended, status = new.status, wake_at = new.wake_at, ended = new.ended,
+        ended_at = CASE WHEN new.ended THEN coalesce(ended_at, new.updated_at) END,
         driver = new.driver, leased_until = new.leased_until, released = 0,
         called = CASE WHEN new.driver IS NULL THEN 0 ELSE called END,
         called_at = CASE WHEN new.driver IS NULL THEN NULL ELSE called_at END
@@ -112,7 +114,7 @@ def _row(item: Append, length: int, now: int) -> tuple[object, ...]:
     index, hold = item.index, Hold() if item.lease is None else Hold().changed(item.lease, now)
     appended = orjson.dumps([(item.append_id, item.expected, length)]).decode()
     kinds = orjson.dumps(item.lane_kinds).decode() if item.lane_kinds else None
-    head = (item.incarnation, item.expected, length, index.updated_at, index.gates, index.attributes, appended)
+    head = (item.incarnation, item.expected, length, index.updated_at, index.gates, appended)
     return *head, item.execution_id, *place_of(index), hold.driver, hold.leased_until, item.lane_above, kinds
 
 

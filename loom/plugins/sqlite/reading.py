@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import orjson
 
 from loom.core.ids import ExecutionId
+from loom.plugins.sqlite import searching
 from loom.plugins.sqlite.connection import Database
 from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
@@ -34,7 +35,8 @@ _ROWS: Final = """
            EXISTS (SELECT 1 FROM requests INDEXED BY requests_once
                    WHERE requests.run = CASE WHEN executions.chain IS NULL THEN executions.run
                                         ELSE (SELECT run FROM executions AS begun WHERE begun.id = executions.chain) END
-                   AND key <> '' AND key = CASE link WHEN 1 THEN 'cancel' ELSE link || ':cancel' END)
+                   AND key <> '' AND key = CASE link WHEN 1 THEN 'cancel' ELSE link || ':cancel' END),
+           ended_at
     FROM executions
 """
 _ROW: Final = _ROWS + "WHERE id = ?"
@@ -113,7 +115,7 @@ def rows_of(raw: sqlite3.Connection, runs: Sequence[int], *, now: int) -> dict[i
 
 def find(raw: sqlite3.Connection, query: ExecutionQuery, *, now: int) -> list[ExecutionRow]:
     """Return the matching rows, newest first."""
-    conditions = _conditions(query)
+    conditions = [*_conditions(query), *(searching.conditions(raw, query.where) if query.where is not None else ())]
     where = "WHERE " + " AND ".join(text for text, _ in conditions) if conditions else ""
     parameters = [value for _, values in conditions for value in values]
     statement = f"{_ROWS} {where} {_NEWEST_FIRST}"

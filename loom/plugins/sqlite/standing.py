@@ -14,8 +14,8 @@ from loom.plugins.sqlite.deciding import Hold, Insert, LaneStand, Place, Stand, 
 from loom.spi.event_store import Append, Send
 
 _STAND: Final = """
-    id, run, coalesce(chain, id), link, flow, started_at, status, wake_at, ended,
-    driver, leased_until, released, called, called_at, length, json(appended)
+    id, run, coalesce(chain, id), link, flow, started_at, status, wake_at, ended, attributes,
+    driver, leased_until, released, called, called_at, ended_at, length, json(appended)
 """
 _STANDS: Final = f"""
     WITH asked AS (
@@ -112,9 +112,11 @@ def _sends(write: Write) -> Iterator[Send]:
 
 
 def _stand(row: Sequence[Any]) -> Stand:
-    place, hold = Place(*row[4:9]), Hold(*row[9:14])
-    appended = {(append_id, expected): then for append_id, expected, then in row[15]}
-    return Stand(row[0], row[1], row[2], row[3], place, hold, row[14], appended, place, hold)
+    place, hold = Place(*row[4:10]), Hold(*row[10:15])
+    appended = {(append_id, expected): then for append_id, expected, then in row[17]}
+    stand = Stand(row[0], row[1], row[2], row[3], place, hold, row[16], appended, place, hold)
+    stand.ended_at = stand.ended_at_was = row[15]
+    return stand
 
 
 def _lane(pending: Sequence[Any], keys: Sequence[Any], last: int) -> LaneStand:

@@ -21,51 +21,57 @@ from loom.plugins.sqlite.connection import WritableDatabase
 from loom.plugins.sqlite.deciding import Decisions, EventRow, Insert, RequestRow, Stand, Write, WriteResult, place_of
 from loom.plugins.sqlite.failures import is_busy
 from loom.plugins.sqlite.going_on import DoesNotFit, Going, consume, go_on, going_on
+from loom.plugins.sqlite.searching import forget_attributes, write_attributes
 from loom.plugins.sqlite.standing import stands
 from loom.spi.event_store import Append, Appended, IndexRow
 
 _BEGIN: Final = """
-    INSERT INTO executions (run, length, updated_at, gates, attributes, appended,
-                            flow, started_at, status, wake_at, ended,
-                            driver, leased_until, released, called, called_at, id, chain, link, parent)
-    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-           json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
-           json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'),
-           json_extract(value, '$[9]'), json_extract(value, '$[10]'), json_extract(value, '$[11]'),
-           json_extract(value, '$[12]'), json_extract(value, '$[13]'), json_extract(value, '$[14]'),
-           json_extract(value, '$[15]'), json_extract(value, '$[16]'), json_extract(value, '$[17]'),
-           json_extract(value, '$[18]'), json_extract(value, '$[19]')
+    INSERT INTO executions (run, length, updated_at, gates, appended,
+                            flow, started_at, status, wake_at, ended, attributes,
+                            driver, leased_until, released, called, called_at, ended_at, id, chain, link, parent)
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+           json_extract(value, '$[2]'), json_extract(value, '$[3]'),
+           json_extract(value, '$[4]'), json_extract(value, '$[5]'),
+           json_extract(value, '$[6]'), json_extract(value, '$[7]'),
+           json_extract(value, '$[8]'), json_extract(value, '$[9]'),
+           json_extract(value, '$[10]'), json_extract(value, '$[11]'),
+           json_extract(value, '$[12]'), json_extract(value, '$[13]'),
+           json_extract(value, '$[14]'), json_extract(value, '$[15]'),
+           json_extract(value, '$[16]'), json_extract(value, '$[17]'),
+           json_extract(value, '$[18]'), json_extract(value, '$[19]'),
+           json_extract(value, '$[20]')
     FROM json_each(?)
 """
 # An index is rewritten when a column of it is assigned, even to the same value. So this statement assigns none
 # of those that listings are sorted by: they nearly always stay the same, and it saves pages at every commit.
 _ADVANCE: Final = """
     UPDATE executions
-    SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
-        appended = new.appended
+    SET length = new.length, updated_at = new.updated_at, gates = new.gates, appended = new.appended
     FROM (
         SELECT json_extract(value, '$[0]') AS run, json_extract(value, '$[1]') AS length,
                json_extract(value, '$[2]') AS updated_at, json_extract(value, '$[3]') AS gates,
-               json_extract(value, '$[4]') AS attributes, json_extract(value, '$[5]') AS appended
+               json_extract(value, '$[4]') AS appended
         FROM json_each(?)
     ) AS new
     WHERE executions.run = new.run
 """
 _ADVANCE_ONE: Final = """
     UPDATE executions
-    SET length = ?, updated_at = ?, gates = ?, attributes = ?, appended = ?
-    WHERE run = ? AND length = ? AND id = ? AND flow = ? AND started_at = ? AND status = ? AND wake_at IS ? AND ended = ?
+    SET length = ?, updated_at = ?, gates = ?, appended = ?
+    WHERE run = ? AND length = ? AND id = ?
+      AND flow = ? AND started_at = ? AND status = ? AND wake_at IS ? AND ended = ? AND attributes = ?
 """
 _NEW: Final = """
     FROM (
         SELECT json_extract(value, '$[0]') AS run, json_extract(value, '$[1]') AS length,
                json_extract(value, '$[2]') AS updated_at, json_extract(value, '$[3]') AS gates,
-               json_extract(value, '$[4]') AS attributes, json_extract(value, '$[5]') AS appended,
-               json_extract(value, '$[6]') AS flow, json_extract(value, '$[7]') AS started_at,
-               json_extract(value, '$[8]') AS status, json_extract(value, '$[9]') AS wake_at,
-               json_extract(value, '$[10]') AS ended, json_extract(value, '$[11]') AS driver,
+               json_extract(value, '$[4]') AS appended, json_extract(value, '$[5]') AS flow,
+               json_extract(value, '$[6]') AS started_at, json_extract(value, '$[7]') AS status,
+               json_extract(value, '$[8]') AS wake_at, json_extract(value, '$[9]') AS ended,
+               json_extract(value, '$[10]') AS attributes, json_extract(value, '$[11]') AS driver,
                json_extract(value, '$[12]') AS leased_until, json_extract(value, '$[13]') AS released,
-               json_extract(value, '$[14]') AS called, json_extract(value, '$[15]') AS called_at
+               json_extract(value, '$[14]') AS called, json_extract(value, '$[15]') AS called_at,
+               json_extract(value, '$[16]') AS ended_at
         FROM json_each(?)
     ) AS new
     WHERE executions.run = new.run
@@ -76,7 +82,7 @@ _MOVE: Final = f"""
     SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
         appended = new.appended, status = new.status, wake_at = new.wake_at, ended = new.ended,
         driver = new.driver, leased_until = new.leased_until, released = new.released,
-        called = new.called, called_at = new.called_at
+        called = new.called, called_at = new.called_at, ended_at = new.ended_at
     {_NEW}
 """  # noqa: S608  # our own text
 _MOVE_AS_ANOTHER: Final = f"""
@@ -84,7 +90,8 @@ _MOVE_AS_ANOTHER: Final = f"""
     SET length = new.length, updated_at = new.updated_at, gates = new.gates, attributes = new.attributes,
         appended = new.appended, status = new.status, wake_at = new.wake_at, ended = new.ended,
         driver = new.driver, leased_until = new.leased_until, released = new.released,
-        called = new.called, called_at = new.called_at, flow = new.flow, started_at = new.started_at
+        called = new.called, called_at = new.called_at, ended_at = new.ended_at,
+        flow = new.flow, started_at = new.started_at
     {_NEW}
 """  # noqa: S608  # our own text
 _CALL: Final = """
@@ -190,7 +197,7 @@ def _alone(writes: Sequence[Write]) -> Append | None:
 def _advance(raw: sqlite3.Connection, item: Append) -> bool:
     """Write *item* if its log stands where it should and stays sorted as it is; else change nothing."""
     index, length = item.index, item.expected + len(item.events)
-    head = (length, index.updated_at, index.gates, index.attributes, _json([(item.append_id, item.expected, length)]))
+    head = (length, index.updated_at, index.gates, _json([(item.append_id, item.expected, length)]))
     place = (item.incarnation, item.expected, item.execution_id)
     fits = raw.execute(_ADVANCE_ONE, (*head, *place, *place_of(index))).rowcount == 1
     if fits:
@@ -211,6 +218,19 @@ def _write_heads(raw: sqlite3.Connection, decisions: Decisions) -> None:
     for statement in (_BEGIN, _ADVANCE, _MOVE, _MOVE_AS_ANOTHER, _CALL):
         if statement in rows:
             raw.execute(statement, (_json(rows[statement]),))
+    if _BEGIN in rows or _MOVE in rows or _MOVE_AS_ANOTHER in rows:
+        _write_attributes(raw, [stand for stand in decisions.stands.values() if stand.index is not None])
+
+
+def _write_attributes(raw: sqlite3.Connection, stands: Sequence[Stand]) -> None:
+    """Write what can be searched for of those whose attributes have changed; most have none."""
+    changed = [stand for stand in stands if stand.place.attributes != _attributes_was(stand)]
+    forget_attributes(raw, [stand.incarnation for stand in changed if _attributes_was(stand) != "{}"])
+    write_attributes(raw, [(stand.incarnation, stand.place.attributes) for stand in changed])
+
+
+def _attributes_was(stand: Stand) -> str:
+    return "{}" if stand.place_was is None else stand.place_was.attributes
 
 
 def _statement(stand: Stand) -> str | None:
@@ -221,17 +241,17 @@ def _statement(stand: Stand) -> str | None:
         return _BEGIN
     if stand.place[:2] != stand.place_was[:2]:
         return _MOVE_AS_ANOTHER
-    return _ADVANCE if stand.place == stand.place_was and stand.hold == stand.hold_was else _MOVE
+    return _ADVANCE if stand.stays else _MOVE
 
 
 def _head(stand: Stand, index: IndexRow) -> tuple[object, ...]:
     appended = _json([(*name, then) for name, then in stand.appended.items()])
-    return stand.incarnation, stand.length, index.updated_at, index.gates, index.attributes, appended
+    return stand.incarnation, stand.length, index.updated_at, index.gates, appended
 
 
 def _about(stand: Stand, index: IndexRow) -> tuple[object, ...]:
     chain = None if index.chain == stand.execution_id else index.chain
-    return *stand.place, *stand.hold, stand.execution_id, chain, index.link, index.parent or None
+    return *stand.place, *stand.hold, stand.ended_at, stand.execution_id, chain, index.link, index.parent or None
 
 
 def _insert_events(raw: sqlite3.Connection, rows: Sequence[EventRow]) -> None:

@@ -138,7 +138,8 @@ async def test_a_store_of_an_earlier_version_is_brought_to_the_present_one(
             ended=status == "completed",
         )
         driver = "unknown" if status == "running" else ""
-        assert rows[name] == ExecutionRow(name, Incarnation(run), 1, index, driver, 0)
+        ended_at = 7 if status == "completed" else None
+        assert rows[name] == ExecutionRow(name, Incarnation(run), 1, index, driver, 0, ended_at=ended_at)
         assert await payloads(store, name) == [status.encode()]
         assert [request.key for request in await store.pending(name, Incarnation(run))] == ["gate:1"]
     claims = await store.claim("mine", lease_ms=1, limit=9)

@@ -1,0 +1,68 @@
+"""Conditions on runs in Postgres: what differs from other databases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final, Literal
+
+from loom.spi.where import Among, Compared, FieldName, Known, Scalar, Where, kind_of
+from loom.spi.where_tables import Leaf, Sql, compiled
+
+_COLUMNS: Final[Mapping[Literal["text", "number", "truth"], str]] = {
+    "text": "a.text",
+    "number": "a.number",
+    "truth": "a.truth",
+}
+
+
+class _PostgresDialect:
+    columns: Mapping[FieldName, str] = {
+        "id": "e.id",
+        "flow": "e.flow",
+        "status": "e.status",
+        "started": "e.started_at",
+        "updated": "e.updated_at",
+        "ended": "e.ended_at",
+        "took": "(e.ended_at - e.started_at)",
+        "wake": "e.wake_at",
+        "parent": "e.parent",
+        "chain": "coalesce(e.chain, e.id)",
+        "gates": "(CASE WHEN e.gates = '[]' THEN 0 ELSE loom.gates_open(e.gates) END)",
+        "length": "e.length",
+    }
+
+    def contains(self, text: str) -> str:
+        return f"strpos({text}, ?)"
+
+    def attribute(self, leaf: Leaf) -> Sql:
+        told, values = _condition(leaf)
+        condition = f"a.name = ? AND {told}" if told else "a.name = ?"
+        text = f"e.run IN (SELECT a.run FROM loom.attributes AS a WHERE {condition})"  # noqa: S608  # our own text
+        return Sql(text, (leaf.field.attribute, *values))
+
+
+def _condition(leaf: Leaf) -> Sql:
+    """Return the condition of the value of an attribute that is like that."""
+    match leaf:
+        case Known():
+            return Sql("")
+        case Among() if not leaf.values:
+            return Sql("false")
+        case Among():
+            each = [_condition(Compared(leaf.field, "=", value)) for value in leaf.values]
+            return Sql(f"({' OR '.join(told for told, _ in each)})", tuple(value for _, of in each for value in of))
+        case Compared() if leaf.sign == "~":
+            return Sql("strpos(a.text, ?) > 0", (leaf.value,)) if isinstance(leaf.value, str) else Sql("false")
+        case Compared():
+            return Sql(f"{_COLUMNS[kind_of(leaf.value)]} {leaf.sign} ?", (_given(leaf.value),))
+
+
+def _given(value: Scalar) -> object:
+    """Return a value as the driver takes it; a number by its decimal digits, as they were stored."""
+    return Decimal(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def condition(where: Where) -> Sql:
+    """Return the condition of the executions `e` that are so."""
+    return compiled(where, _PostgresDialect())
