@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.nursery import Nursery
+from tests.crash.places import Ground, on_postgres, on_sqlite
+from tests.plugins.postgres.server import NoPostgres, Server
 
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -20,6 +22,27 @@ def folder() -> Iterator[Path]:
     place = tempfile.mkdtemp(prefix="loom-crash-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
     yield Path(place)
     shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A server that may be made to fall."""
+    try:
+        server = Server(options="-c shared_buffers=32MB")
+    except NoPostgres as reason:
+        pytest.skip(f"NOTHING IS KILLED ON POSTGRES: {reason}")
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def ground(request: pytest.FixtureRequest, folder: Path) -> Iterator[Ground]:
+    """Where each test has its places, on one store after the other."""
+    if request.param == "sqlite":
+        yield on_sqlite(folder)
+        return
+    with on_postgres(folder, request.getfixturevalue("server")) as ground:
+        yield ground
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """A process of a crew that works on one store: a worker, a starter of runs, or one that resumes when it is told to.
 
-As a script it is given its role, the folder of the store, and a lease in seconds. What its steps do to the world is a line in
+As a script it is given its role, the name of the store, and a lease in seconds; the folder of its ledger is in CREW_FOLDER. What its steps do to the world is a line in
 a ledger that is only ever appended to, with the number of the process that did it.
 """
 
@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 import loom
 from loom.driving.errors import ExecutionAlreadyExists
 from loom.services.worker import Report
+from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import ExecutionQuery
+from tests.crash.places import Place
 
 POLL_S = 0.02
 FOLDER = Path(os.environ.get("CREW_FOLDER", "."))
@@ -103,19 +105,19 @@ async def asks(ctx: loom.Context) -> str:
     return answer
 
 
-def app(folder: Path, lease_s: float = 15.0, **options: Any) -> loom.LoomApp:
-    storage = loom.sqlite_storage(folder / "loom.db")
+def app(place: Place, lease_s: float = 15.0, **options: Any) -> loom.LoomApp:
+    storage = place.storage()
     return loom.define_config(flows=[pays, rests, asks], storage=storage, lease_s=lease_s, grace_s=0.2, **options)
 
 
-async def work(folder: Path, lease_s: float) -> None:
+async def work(place: Place, lease_s: float) -> None:
     """Be a worker until SIGTERM; note what it lost to another."""
 
     def told(report: Report) -> None:
         if report.did == "lost" and report.error is not None:
             enter(report.error.code, report.execution_id, "")
 
-    crew = app(folder, lease_s)
+    crew = app(place, lease_s)
     async with crew:
         worker = crew.worker(poll_s=POLL_S, told=told)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
@@ -123,22 +125,30 @@ async def work(folder: Path, lease_s: float) -> None:
         await worker.run()
 
 
-async def start(folder: Path, lease_s: float) -> None:
-    """Start the runs named on standard input and drive each until it ends or parks."""
-    async with app(folder, lease_s) as crew:
+async def start(place: Place, lease_s: float) -> None:
+    """Start the runs named on standard input and drive each until it ends or parks, or the store is away."""
+    async with app(place, lease_s) as crew:
         for line in sys.stdin:
             order = json.loads(line)
-            try:
-                await crew.runtime.start(order["flow"], order["input"], id=order["id"], linger_s=0)
-            except ExecutionAlreadyExists:
-                continue
-            except loom.LoomError as error:
-                enter(error.code, order["id"], "")
+            while not await _started(crew, order):
+                await asyncio.sleep(POLL_S)
 
 
-async def resume(folder: Path, lease_s: float) -> None:
+async def _started(crew: loom.LoomApp, order: dict[str, Any]) -> bool:
+    """Start a run; return False when it is not known to have begun."""
+    try:
+        await crew.runtime.start(order["flow"], order["input"], id=order["id"], linger_s=0)
+    except ExecutionAlreadyExists:
+        pass
+    except loom.LoomError as error:
+        enter(error.code, order["id"], "")
+        return error.code != StoreUnavailable.code
+    return True
+
+
+async def resume(place: Place, lease_s: float) -> None:
     """Answer the runs named on standard input, each at once, and tell on standard output what came of it."""
-    async with app(folder, lease_s) as crew:
+    async with app(place, lease_s) as crew:
         await crew.runtime.find(ExecutionQuery(limit=1))
         say("ready")
         while line := await asyncio.to_thread(sys.stdin.readline):
@@ -156,7 +166,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-ROLES: dict[str, Callable[[Path, float], Any]] = {"work": work, "start": start, "resume": resume}
+ROLES: dict[str, Callable[[Place, float], Any]] = {"work": work, "start": start, "resume": resume}
 
 if __name__ == "__main__":
-    asyncio.run(ROLES[sys.argv[1]](Path(sys.argv[2]), float(sys.argv[3])))
+    asyncio.run(ROLES[sys.argv[1]](Place(FOLDER, sys.argv[2]), float(sys.argv[3])))

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import random
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from loom.spi.errors import StoreUnavailable
 from tests.crash.mortal import Death, Deed, Moment, deeds_in
 from tests.crash.nursery import Nursery
+from tests.crash.places import Place, Row
+from tests.crash.scenarios import RUN
 
 WRITE_MOMENTS: Final[tuple[Moment, ...]] = ("before write", "after write")
 EFFECT_MOMENTS: Final[tuple[Moment, ...]] = ("effect begins", "effect is done", "effect ends")
 
 ONCE: Final = frozenset({"charge", "charge#1", "pay", "race/pays/charge"})
 """The steps that are declared `idempotent=False`."""
-
-Row = tuple[int, str, int, bytes, bytes | None]
 
 
 class Left(NamedTuple):
@@ -38,24 +36,16 @@ class Undisturbed(NamedTuple):
     left: Left
 
 
-def left_in(folder: Path) -> Left:
-    """Read what is in *folder*, as anybody may who opens the store."""
-    path = folder / "loom.db"
-    log: list[Row] = []
-    if path.exists():
-        with closing(sqlite3.connect(path)) as database:
-            if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'events'").fetchone():
-                query = "SELECT sequence, type, at, payload, metadata FROM events ORDER BY sequence"
-                log = database.execute(query).fetchall()
-    return Left(log, deeds_in(folder / "deeds"))
+def left_in(place: Place) -> Left:
+    """Read what is in *place*."""
+    return Left(place.logs().get(RUN, []), deeds_in(place.folder / "deeds"))
 
 
-def undisturbed(nursery: Nursery, scenario: str, folder: Path) -> Undisturbed:
+def undisturbed(nursery: Nursery, scenario: str, place: Place) -> Undisturbed:
     """Run *scenario* in a process that lives."""
-    folder.mkdir()
-    report = nursery.bear(scenario, folder, Death(), seed="undisturbed")
+    report = nursery.bear(scenario, place, Death(), seed="undisturbed")
     assert report is not None
-    return Undisturbed(report, left_in(folder))
+    return Undisturbed(report, left_in(place))
 
 
 def deaths(report: dict[str, Any]) -> list[Death]:
@@ -74,14 +64,16 @@ def sample(rng: random.Random, scenarios: dict[str, Undisturbed]) -> list[tuple[
     return both
 
 
-def crash(nursery: Nursery, scenario: str, folder: Path, deaths: Sequence[Death]) -> tuple[dict[str, Any], list[Left]]:
-    """Let one process after the other die of *deaths*, and one more live; return its report and what each left."""
-    folder.mkdir()
+def crash(nursery: Nursery, scenario: str, place: Place, deaths: Sequence[Death]) -> tuple[dict[str, Any], list[Left]]:
+    """Let one process after the other die of *deaths*, and one more live; return its report and what each left.
+
+    Where it is the server that dies, a process may give up.
+    """
     lefts = []
     for number, death in enumerate([*deaths, Death()]):
-        report = nursery.bear(scenario, folder, death, seed=f"{folder.name} {number}")
-        lefts.append(left_in(folder))
-        if report is not None:
+        report = nursery.bear(scenario, place, death, seed=f"{place.folder.name} {number}")
+        lefts.append(left_in(place))
+        if report is not None and not (death.instead and report["status"] == StoreUnavailable.code):
             return report, lefts
     raise AssertionError("unreachable: the last process is not to die")
 

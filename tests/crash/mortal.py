@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import json
 import os
 import random
@@ -17,11 +18,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 import loom
-from loom.core.ids import ExecutionId, Incarnation
 from loom.core.middleware import Next
-from loom.plugins.sqlite import SqliteStorage
 from loom.spi.clock import SystemEntropy
-from loom.spi.event_store import Append, AppendResult, LaneClosed, RequestKind, RequestTaken
+from loom.spi.event_store import Append, AppendResult, LaneClosed, RequestTaken, Storage
+from tests.plugins.postgres.server import PowerCut
 
 Moment: TypeAlias = Literal[
     "before write", "after write", "child has ended", "effect begins", "effect is done", "effect ends", "never"
@@ -31,10 +31,14 @@ DELAY_MAX_S = 0.002
 
 
 class Death(NamedTuple):
-    """When a process dies: at the *number*-th write, end of a child, or effect of its own, counted from 1."""
+    """When a process dies: at the *number*-th write, end of a child, or effect of its own, counted from 1.
+
+    It may be the server of its store that dies *instead* of it, and comes back.
+    """
 
     moment: Moment = "never"
     number: int = 0
+    instead: bool = False
 
 
 class Deed(NamedTuple):
@@ -52,14 +56,24 @@ class Deed(NamedTuple):
 class Fate:
     """The life of this process: its death, its luck, and the file of deeds. It counts its writes and effects."""
 
-    def __init__(self, death: Death, *, deeds: Path, seed: str) -> None:
-        self._death, self._deeds, self._rng = death, deeds, random.Random(seed)
+    def __init__(self, death: Death, *, deeds: Path, seed: str, power_cut: PowerCut | None = None) -> None:
+        self._death, self._deeds, self._rng, self._power_cut = death, deeds, random.Random(seed), power_cut
         self.writes = self.effects = 0
 
+    def write(self) -> int:
+        """Begin a write, and return its number."""
+        self.writes += 1
+        self.meet("before write", self.writes)
+        return self.writes
+
     def meet(self, moment: Moment, number: int) -> None:
-        """Die if this is the moment."""
-        if self._death == (moment, number):
+        """Die if this is the moment, or let the server die: it is back at once, or some time later."""
+        if self._death[:2] != (moment, number):
+            return
+        if not self._death.instead:
             _die()
+        assert self._power_cut is not None, "this store has no server"
+        self._power_cut.happen(wait=self._rng.random() < 0.5)
 
     def note(self, deed: Deed) -> None:
         """Do to the world what cannot be undone: append a line."""
@@ -109,44 +123,26 @@ class MortalEffects:
         return await self._fate.happen(begun, lambda: call_next(arguments))
 
 
-class MortalStorage(SqliteStorage):
-    """A store whose process dies right before or right after its n-th write."""
+def mortal(storage: Storage, fate: Fate) -> Storage:
+    """Return *storage*, whose process dies right before or right after its n-th write."""
+    append, insert, ends = storage.append, storage.insert, itertools.count(1)
 
-    def __init__(self, path: Path, fate: Fate) -> None:
-        super().__init__(path)
-        self._fate, self._ends = fate, 0
-
-    async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
-        number = self._write_begins()
-        results = await super().append(batch)
-        self._fate.meet("after write", number)
+    async def appends(batch: Sequence[Append]) -> Sequence[AppendResult]:
+        number = fate.write()
+        results = await append(batch)
+        fate.meet("after write", number)
         if any(item.sends for item in batch):  # and its parent, which was told in that transaction, has not looked yet
-            self._ends += 1
-            self._fate.meet("child has ended", self._ends)
+            fate.meet("child has ended", next(ends))
         return results
 
-    async def insert(
-        self,
-        execution_id: ExecutionId,
-        incarnation: Incarnation,
-        *,
-        kind: RequestKind,
-        key: str,
-        at: int,
-        body: bytes,
-        while_open: bool = False,
-    ) -> int | RequestTaken | LaneClosed | None:
-        number = self._write_begins()
-        inserted = await super().insert(
-            execution_id, incarnation, kind=kind, key=key, at=at, body=body, while_open=while_open
-        )
-        self._fate.meet("after write", number)
+    async def inserts(*given: Any, **named: Any) -> int | RequestTaken | LaneClosed | None:
+        number = fate.write()
+        inserted = await insert(*given, **named)
+        fate.meet("after write", number)
         return inserted
 
-    def _write_begins(self) -> int:
-        self._fate.writes += 1
-        self._fate.meet("before write", self._fate.writes)
-        return self._fate.writes
+    storage.append, storage.insert = appends, inserts  # type: ignore[method-assign]  # whichever store it is
+    return storage
 
 
 class SameSeed(SystemEntropy):

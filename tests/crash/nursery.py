@@ -16,8 +16,10 @@ import traceback
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tests.crash.mortal import Death, Fate
+from tests.crash.mortal import Death, Fate, mortal
+from tests.crash.places import Place
 from tests.crash.scenarios import CarryingOn, warm_up
+from tests.plugins.postgres.server import PowerCut
 
 ROOT: Final = Path(__file__).parents[2]
 LIFE_MAX_S: Final = 30
@@ -31,11 +33,13 @@ class Nursery:
         self._parents = [_parent(seed) for seed in hash_seeds]
         self._born = 0
 
-    def bear(self, scenario: str, folder: Path, death: Death, *, seed: str) -> dict[str, Any] | None:
-        """Carry on with the run in *folder* in a fresh process; return its report, None when it died as it was to."""
+    def bear(self, scenario: str, place: Place, death: Death, *, seed: str) -> dict[str, Any] | None:
+        """Carry on with the run in *place* in a fresh process; return its report, None when it died as it was to."""
         self._born += 1
-        parent, told = self._parents[self._born % len(self._parents)], folder / f"report-{self._born}"
-        job = {"scenario": scenario, "folder": str(folder), "death": death, "seed": seed, "report": str(told)}
+        parent, told = self._parents[self._born % len(self._parents)], place.folder / f"report-{self._born}"
+        folder, store, power_cut = place
+        job: dict[str, Any] = {"scenario": scenario, "folder": str(folder), "store": store, "power_cut": power_cut}
+        job |= {"death": death, "seed": seed, "report": str(told)}
         ended = _ask(parent, job)
         if ended == -signal.SIGKILL and death.moment != "never":
             return None
@@ -84,11 +88,13 @@ def _serve() -> None:
 
 def _live(job: dict[str, Any]) -> None:
     signal.alarm(LIFE_MAX_S)
-    folder = Path(job["folder"])
+    power_cut = PowerCut(*job["power_cut"]) if job["power_cut"] else None
+    place, death = Place(Path(job["folder"]), job["store"], power_cut), Death(*job["death"])
     code = 1
     try:
-        fate = Fate(Death(*job["death"]), deeds=folder / "deeds", seed=job["seed"])
-        report = asyncio.run(CarryingOn(job["scenario"], folder, fate).to_the_end())
+        fate = Fate(death, deeds=place.folder / "deeds", seed=job["seed"], power_cut=power_cut)
+        run = CarryingOn(job["scenario"], place.folder, fate, mortal(place.storage(), fate))
+        report = asyncio.run(run.to_the_end())
         code = 0
     except BaseException:  # noqa: BLE001  # a child must not come back from here into its parent's loop
         report = {"error": traceback.format_exc()}

@@ -15,7 +15,8 @@ from loom.core.views import OpenGate
 from loom.driving.errors import ExecutionNotFound
 from loom.spi.event_store import Storage
 from tests.crash import flows
-from tests.crash.mortal import Death, Deed, Fate, MortalEffects, MortalStorage, SameSeed, deeds_in, plain
+from tests.crash.mortal import Deed, Fate, MortalEffects, SameSeed, deeds_in, plain
+from tests.crash.places import Place
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "refund_desk"
 RUN: Final = "run-1"
@@ -82,11 +83,11 @@ KILLED: Final = ("pages", "rooms", "order", "trip", "refund_desk", "letters", "m
 class CarryingOn:
     """One process's part in a run: it starts or resumes it, and brings it to its end if it lives that long."""
 
-    def __init__(self, name: str, folder: Path, fate: Fate, storage: Storage | None = None) -> None:
+    def __init__(self, name: str, folder: Path, fate: Fate, storage: Storage) -> None:
         self._scenario, self._deeds, self._fate = SCENARIOS[name], folder / "deeds", fate
         self.doubts = self._sent = 0
         config = {
-            "storage": storage or MortalStorage(folder / "loom.db", fate),
+            "storage": storage,
             "middleware": [MortalEffects(fate)],
             "entropy": SameSeed(),
         }
@@ -159,7 +160,9 @@ async def warm_up() -> None:
     config: dict[str, Any] = {"storage": loom.MemoryStorage()}
     async with _small(EXAMPLE, config) as app:
         await app.runtime.start("rooms")
-    _refund_desk(EXAMPLE, {"storage": MortalStorage(EXAMPLE, Fate(Death(), deeds=EXAMPLE, seed=""))})
+    _refund_desk(EXAMPLE, {"storage": loom.MemoryStorage()})
+    for store in (str(EXAMPLE), "postgresql://host/name"):
+        Place(EXAMPLE, store).storage()
 
 
 def _told(outcome: loom.Outcome[Any]) -> dict[str, Any]:

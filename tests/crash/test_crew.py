@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -24,6 +23,7 @@ from loom.spi.event_store import ExecutionQuery, ExecutionRow
 from tests.crash import crew
 from tests.crash.crew import Entry, app, entries
 from tests.crash.nursery import ROOT
+from tests.crash.places import Ground, Place
 
 LEASE_S: Final = 0.4
 PATIENCE_S: Final = 60
@@ -33,28 +33,31 @@ HELD_UP_S: Final = 3.0
 slow: Final = pytest.mark.slow
 
 
-@pytest.fixture(autouse=True)
-def _this_process_keeps_the_same_ledger(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(crew, "FOLDER", folder)
+@pytest.fixture
+def place(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Where the crew works; this process keeps the same ledger."""
+    place = ground.place("crew")
+    monkeypatch.setattr(crew, "FOLDER", place.folder)
+    return place
 
 
-def member(role: str, folder: Path, **pipes: Any) -> subprocess.Popen[str]:
+def member(role: str, place: Place, **pipes: Any) -> subprocess.Popen[str]:
     """Return a process of the crew."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.crew", role, str(folder), str(LEASE_S)],
+        [sys.executable, "-m", "tests.crash.crew", role, place.store, str(LEASE_S)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CREW_FOLDER": str(folder)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CREW_FOLDER": str(place.folder)},
         text=True,
         **pipes,
     )
 
 
 @contextmanager
-def workers(folder: Path, count: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """Have so many workers work in *folder*, all of them ready."""
-    hired = [member("work", folder) for _ in range(count)]
+def workers(place: Place, count: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """Have so many workers work in *place*, all of them ready."""
+    hired = [member("work", place) for _ in range(count)]
     try:
-        until(lambda: {each.pid for each in hired} <= {e.process for e in entries(folder) if e.did == "ready"})
+        until(lambda: {each.pid for each in hired} <= {e.process for e in entries(place.folder) if e.did == "ready"})
         yield hired
     finally:
         for each in hired:
@@ -72,8 +75,8 @@ def until(true: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
         looks.wait(0.01)
 
 
-def begun(folder: Path, run: str, step: str) -> list[Entry]:
-    return [each for each in entries(folder) if each[:3] == ("begun", run, step)]
+def begun(place: Place, run: str, step: str) -> list[Entry]:
+    return [each for each in entries(place.folder) if each[:3] == ("begun", run, step)]
 
 
 # Stopped for longer than its lease, and continued
@@ -83,37 +86,37 @@ def begun(folder: Path, run: str, step: str) -> list[Entry]:
 @pytest.mark.parametrize("rounds", [pytest.param(4, id="sample"), pytest.param(200, id="all", marks=slow)])
 @pytest.mark.timeout(1800)
 async def test_a_worker_that_is_stopped_past_its_lease_and_continued_does_nothing_more(
-    rounds: int, folder: Path, seed: int
+    rounds: int, ground: Ground, place: Place, seed: int
 ) -> None:
     """Field fault 36: the worker that was thought dead comes back and writes."""
-    rng = random.Random(seed)
-    with workers(folder, 2):
-        async with app(folder) as crew_:
+    rng, rounds = random.Random(seed), ground.few(rounds)
+    with workers(place, 2):
+        async with app(place) as crew_:
             for number in range(rounds):
                 stalls = rng.choice(["look", "charge"])
                 run = f"run-{number}"
                 await crew_.runtime.enqueue("pays", stalls, id=run)
-                await _round(crew_, folder, run, stalls)
+                await _round(crew_, place, run, stalls)
 
     for number in range(rounds):
-        ledger = Counter(each[:3] for each in entries(folder) if each.run == f"run-{number}")
+        ledger = Counter(each[:3] for each in entries(place.folder) if each.run == f"run-{number}")
         assert ledger["begun", f"run-{number}", "charge"] == 1
         assert ledger["done", f"run-{number}", "mail"] == 1
 
 
-async def _round(crew_: Any, folder: Path, run: str, stalls: str) -> None:
+async def _round(crew_: Any, place: Place, run: str, stalls: str) -> None:
     """Stop who drives *run* inside a step, let the other end it, and let the first go on."""
-    until(lambda: bool(begun(folder, run, stalls)))
-    first = begun(folder, run, stalls)[0].process
+    until(lambda: bool(begun(place, run, stalls)))
+    first = begun(place, run, stalls)[0].process
     os.kill(first, signal.SIGSTOP)
     await _until_taken(crew_, run, first, in_doubt=stalls == "charge")
     if stalls == "charge":
         await crew_.runtime.resolve(run, "charge", "done", value="by hand")  # the other may be the one that goes on
         assert (await crew_.runtime.wait(run)).status == "completed"
     before = await crew_.runtime.events(run)
-    (folder / f"{run}-go").touch()
+    (place.folder / f"{run}-go").touch()
     os.kill(first, signal.SIGCONT)
-    until(lambda: Entry("fenced", run, "", first) in entries(folder))
+    until(lambda: Entry("fenced", run, "", first) in entries(place.folder))
 
     log = await crew_.runtime.events(run)
     assert log == before
@@ -145,13 +148,13 @@ async def _until_taken(crew_: Any, run: str, first: int, *, in_doubt: bool) -> N
 @pytest.mark.parametrize("rounds", [pytest.param(25, id="sample"), pytest.param(500, id="all", marks=slow)])
 @pytest.mark.timeout(1800)
 async def test_of_two_processes_that_answer_one_gate_at_once_one_wins_and_the_other_is_told(
-    rounds: int, folder: Path
+    rounds: int, ground: Ground, place: Place
 ) -> None:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    pair = [member("resume", folder, **pipes) for _ in range(2)]
+    rounds, pipes = ground.few(rounds), {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pair = [member("resume", place, **pipes) for _ in range(2)]
     try:
         assert [_heard(each) for each in pair] == ["ready", "ready"]
-        async with app(folder) as crew_:
+        async with app(place) as crew_:
             for number in range(rounds):
                 run = f"run-{number}"
                 await crew_.runtime.start("asks", id=run)
@@ -165,7 +168,7 @@ async def test_of_two_processes_that_answer_one_gate_at_once_one_wins_and_the_ot
         for each in pair:
             each.communicate("", timeout=PATIENCE_S)
 
-    assert Counter(each[:3] for each in entries(folder)) == {
+    assert Counter(each[:3] for each in entries(place.folder)) == {
         ("done", f"run-{number}", "mail"): 1 for number in range(rounds)
     }
 
@@ -193,13 +196,14 @@ def _heard(process: subprocess.Popen[str]) -> str:
 @pytest.mark.proves("RNG-21")
 @pytest.mark.parametrize("timers", [pytest.param(60, id="sample"), pytest.param(10_000, id="all", marks=slow)])
 @pytest.mark.timeout(1800)
-async def test_timers_fire_once_each_whoever_is_first(timers: int, folder: Path) -> None:
-    with workers(folder, 2):
-        async with app(folder) as crew_:
+async def test_timers_fire_once_each_whoever_is_first(timers: int, ground: Ground, place: Place) -> None:
+    timers = ground.few(timers)
+    with workers(place, 2):
+        async with app(place) as crew_:
             for number in range(timers):
                 await crew_.runtime.start("rests", 0.5, id=f"run-{number}", linger_s=0)
             mails = PATIENCE_S + timers / 20
-            until(lambda: sum(each.step == "mail" for each in entries(folder)) >= timers, mails)
+            until(lambda: sum(each.step == "mail" for each in entries(place.folder)) >= timers, mails)
             logs = [await crew_.runtime.wait(f"run-{number}") for number in range(timers)]
             fired = [
                 sum(event.type == "TIMER_FIRED" for event in await crew_.runtime.events(f"run-{number}"))
@@ -208,7 +212,7 @@ async def test_timers_fire_once_each_whoever_is_first(timers: int, folder: Path)
 
     assert {outcome.status for outcome in logs} == {"completed"}
     assert fired == [1] * timers
-    assert Counter(each.run for each in entries(folder) if each.step == "mail") == {
+    assert Counter(each.run for each in entries(place.folder) if each.step == "mail") == {
         f"run-{number}": 1 for number in range(timers)
     }
 
@@ -221,29 +225,35 @@ async def test_timers_fire_once_each_whoever_is_first(timers: int, folder: Path)
     ("runs", "kills"), [pytest.param(30, 5, id="sample"), pytest.param(300, 80, id="all", marks=slow)]
 )
 @pytest.mark.timeout(1800)
-async def test_everything_ends_once_though_processes_are_killed(runs: int, kills: int, folder: Path, seed: int) -> None:
-    rng = random.Random(seed)
+async def test_everything_ends_once_though_processes_are_killed(
+    runs: int, kills: int, ground: Ground, place: Place, seed: int
+) -> None:
+    rng, runs, kills = random.Random(seed), max(12, ground.few(runs)), max(3, ground.few(kills))
     orders = [{"flow": "pays", "input": "", "id": f"run-{number}"} for number in range(runs)]
-    with workers(folder, 2) as crew_:
-        crew_ += [_starter(folder, orders[number::3]) for number in range(3)]
+    with workers(place, 2) as crew_:
+        crew_ += [_starter(place, orders[number::3]) for number in range(3)]
         looks = threading.Event()
         for _ in range(kills):
             looks.wait(rng.uniform(0.05, 0.4))
-            at = rng.randrange(len(crew_))
+            at = rng.randrange(len(crew_) + bool(place.power_cut))
+            if at == len(crew_):  # it is the server's turn
+                assert place.power_cut is not None
+                place.power_cut.happen(wait=True)
+                continue
             crew_[at].kill()
             crew_[at].wait()
-            crew_[at] = member("work", folder) if at < 2 else _starter(folder, orders[at - 2 :: 3])
-        async with app(folder) as home:
-            await _all_ended(home, folder, runs)
+            crew_[at] = member("work", place) if at < 2 else _starter(place, orders[at - 2 :: 3])
+        async with app(place) as home:
+            await _all_ended(home, place, runs)
 
-    begun_ = Counter(each.run for each in entries(folder) if each[::2] == ("begun", "charge"))
-    done = Counter(each.run for each in entries(folder) if each[::2] == ("done", "charge"))
+    begun_ = Counter(each.run for each in entries(place.folder) if each[::2] == ("begun", "charge"))
+    done = Counter(each.run for each in entries(place.folder) if each[::2] == ("done", "charge"))
     assert set(done.values()) == {1}
     assert set(begun_) == set(done) == {order["id"] for order in orders}
 
 
-def _starter(folder: Path, orders: list[dict[str, Any]]) -> subprocess.Popen[str]:
-    process = member("start", folder, stdin=subprocess.PIPE)
+def _starter(place: Place, orders: list[dict[str, Any]]) -> subprocess.Popen[str]:
+    process = member("start", place, stdin=subprocess.PIPE)
     for order in orders:
         _say(process, order)
     assert process.stdin is not None
@@ -251,7 +261,7 @@ def _starter(folder: Path, orders: list[dict[str, Any]]) -> subprocess.Popen[str
     return process
 
 
-async def _all_ended(home: Any, folder: Path, runs: int) -> None:
+async def _all_ended(home: Any, place: Place, runs: int) -> None:
     """Decide what is in doubt by what the ledger says, until every run has completed."""
     looks, rows = threading.Event(), list[ExecutionRow]()
     for _ in range(round(PATIENCE_S * 5 / 0.1)):
@@ -260,7 +270,7 @@ async def _all_ended(home: Any, folder: Path, runs: int) -> None:
             return
         for row in rows:
             if row.index.status == "in_doubt":
-                paid = any(each[:3] == ("done", row.execution_id, "charge") for each in entries(folder))
+                paid = any(each[:3] == ("done", row.execution_id, "charge") for each in entries(place.folder))
                 try:
                     await home.runtime.resolve(row.execution_id, "charge", "done" if paid else "retry", value="paid")
                 except (AlreadyAnswered, NotInDoubt, ExecutionTerminated):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -15,6 +12,7 @@ import pytest
 from tests.crash.matrix import deaths
 from tests.crash.mortal import Death, Deed, deeds_in
 from tests.crash.nursery import Nursery
+from tests.crash.places import Ground, Place
 
 ENDS: Final = {
     "run-1": "EXECUTION_COMPLETED",
@@ -51,29 +49,23 @@ class Left(NamedTuple):
                     yield log[fact.payload["start"]].payload["args"]["who"]
 
 
-def left_in(folder: Path) -> Left:
-    logs: dict[str, list[Fact]] = {}
-    with closing(sqlite3.connect(folder / "loom.db")) as database:
-        if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'events'").fetchone():
-            query = "SELECT id, type, payload FROM events JOIN executions USING (run) ORDER BY position"
-            for run, type_, payload in database.execute(query):
-                logs.setdefault(run, []).append(Fact(type_, json.loads(payload)))
-    return Left(logs, deeds_in(folder / "deeds"))
+def left_in(place: Place) -> Left:
+    logs = {run: [Fact(row[1], json.loads(row[3])) for row in log] for run, log in place.logs().items()}
+    return Left(logs, deeds_in(place.folder / "deeds"))
 
 
-def die_and_go_on(nursery: Nursery, folder: Path, death: Death) -> bool:
+def die_and_go_on(nursery: Nursery, place: Place, death: Death) -> bool:
     """Let a process die, and another go on, and hold what they leave to all that was promised; False: it lived.
 
     Who is beside whom decides how many writes are one, so the last of them may not come.
     """
-    folder.mkdir()
-    if nursery.bear("family", folder, death, seed=folder.name) is not None:
+    if nursery.bear("family", place, death, seed=place.folder.name) is not None:
         return False
-    crashed = left_in(folder)
+    crashed = left_in(place)
 
-    report = nursery.bear("family", folder, Death(), seed=folder.name)
+    report = nursery.bear("family", place, Death(), seed=place.folder.name)
 
-    final = left_in(folder)
+    final = left_in(place)
     assert report is not None
     assert (report["status"], report["value"]) == ("completed", VALUE), death
     assert {run: log[-1].type for run, log in final.logs.items()} == ENDS
@@ -87,34 +79,33 @@ def die_and_go_on(nursery: Nursery, folder: Path, death: Death) -> bool:
     return True
 
 
-def all_deaths(nursery: Nursery, folder: Path) -> list[Death]:
-    (folder / "whole").mkdir()
-    report = nursery.bear("family", folder / "whole", Death(), seed="whole")
+def all_deaths(nursery: Nursery, ground: Ground) -> list[Death]:
+    report = nursery.bear("family", ground.place("whole"), Death(), seed="whole")
     assert report is not None
     assert report["value"] == VALUE
     return deaths(report) + [Death("child has ended", n) for n in (1, 2, 3)]
 
 
 @pytest.mark.proves("CMP-13", "LIF-01")
-def test_a_family_that_is_killed_somewhere_goes_on(nursery: Nursery, folder: Path, seed: int) -> None:
-    for number, death in enumerate(random.Random(seed).sample(all_deaths(nursery, folder), SOME)):
-        die_and_go_on(nursery, folder / str(number), death)
+def test_a_family_that_is_killed_somewhere_goes_on(nursery: Nursery, ground: Ground, seed: int) -> None:
+    for number, death in enumerate(random.Random(seed).sample(all_deaths(nursery, ground), ground.few(SOME))):
+        die_and_go_on(nursery, ground.place(str(number)), death)
 
 
 @pytest.mark.proves("CMP-13")
 @pytest.mark.parametrize("end", [1, 2])
 def test_a_process_that_dies_between_the_end_of_a_child_and_the_waking_of_its_parent(
-    nursery: Nursery, folder: Path, end: int
+    nursery: Nursery, ground: Ground, end: int
 ) -> None:
-    assert die_and_go_on(nursery, folder / "family", Death("child has ended", end))
+    assert die_and_go_on(nursery, ground.place("family"), Death("child has ended", end))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.proves("CMP-13", "LIF-01")
-def test_wherever_a_family_is_killed_it_comes_to_the_same_ends(nursery: Nursery, folder: Path) -> None:
-    every = all_deaths(nursery, folder)
+def test_wherever_a_family_is_killed_it_comes_to_the_same_ends(nursery: Nursery, ground: Ground) -> None:
+    every = all_deaths(nursery, ground)
 
-    died = [die_and_go_on(nursery, folder / str(number), death) for number, death in enumerate(every)]
+    died = [die_and_go_on(nursery, ground.place(str(number)), death) for number, death in enumerate(every)]
 
     assert sum(died) > 15

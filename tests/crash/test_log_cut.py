@@ -2,51 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
 import loom
 from loom.core.ids import ExecutionId
-from loom.plugins.sqlite import SqliteStorage
 from loom.spi.event_store import Append, ExecutionQuery, Storage
-from tests.crash.matrix import Left, Row, Undisturbed, outcomes, starts, verify
+from tests.crash.matrix import Left, Undisturbed, outcomes, starts, verify
 from tests.crash.mortal import Death, Deed, Fate, deeds_in
+from tests.crash.places import Ground, Row
 from tests.crash.scenarios import RUN, CarryingOn
-
-StoreIn: TypeAlias = Callable[[Path], Storage]
-
-
-def memory(folder: Path) -> Storage:
-    return loom.MemoryStorage()
-
-
-def sqlite(folder: Path) -> Storage:
-    return SqliteStorage(folder / "loom.db")
 
 
 @pytest.mark.proves("LIF-01", "PRN-01", "PRN-10", "PRN-11")
-@pytest.mark.parametrize("store_in", [memory, sqlite])
+@pytest.mark.parametrize(
+    ("ground", "in_memory"), [("sqlite", False), ("sqlite", True), ("postgres", False)], indirect=["ground"]
+)
 @pytest.mark.parametrize("scenario", ["pages", "rooms", "order", "trip", "market"])
-async def test_a_log_that_was_cut_anywhere_goes_on_to_the_same_end(
-    scenario: str, store_in: StoreIn, folder: Path
+def test_a_log_that_was_cut_anywhere_goes_on_to_the_same_end(
+    scenario: str, ground: Ground, seed: int, in_memory: bool
 ) -> None:
     lived = loom.MemoryStorage()
-    expected = await _carried_on(scenario, folder, lived, [])
+    expected = asyncio.run(_carried_on(scenario, ground.place("whole").folder, lived, []))
+    cuts = [(length, happened) for length in range(1, len(expected.left.log)) for happened in (True, False)]
 
-    for length in range(1, len(expected.left.log)):
-        for happened in (True, False):
-            place = folder / f"{length} {happened}"
-            place.mkdir()
-            before = _as_of(expected.left, length, happened=happened)
-            storage = await _prefix(lived, length, store_in(place))
+    for length, happened in random.Random(seed).sample(cuts, ground.few(len(cuts))):
+        place, before = ground.place(f"{length} {happened}"), _as_of(expected.left, length, happened=happened)
+        storage = loom.MemoryStorage() if in_memory else place.storage()
 
-            after = await _carried_on(scenario, place, storage, before.deeds)
+        after = asyncio.run(_goes_on(scenario, place.folder, lived, storage, before))
 
-            verify(expected, after.report, [before, after.left])
+        verify(expected, after.report, [before, after.left])
+
+
+async def _goes_on(scenario: str, folder: Path, lived: Storage, storage: Storage, before: Left) -> Undisturbed:
+    await _prefix(lived, len(before.log), storage)
+    return await _carried_on(scenario, folder, storage, before.deeds)
 
 
 async def _carried_on(scenario: str, folder: Path, storage: Storage, deeds: list[Deed]) -> Undisturbed:
@@ -73,11 +69,10 @@ def _as_of(left: Left, length: int, *, happened: bool) -> Left:
     return Left(log, deeds)
 
 
-async def _prefix(lived: Storage, length: int, storage: Storage) -> Storage:
+async def _prefix(lived: Storage, length: int, storage: Storage) -> None:
     run = ExecutionId(RUN)
     [row] = await lived.find(ExecutionQuery())
     events = await lived.read(run, stop=length)
     index = replace(row.index, status="running", ended=False)
     item = Append(execution_id=run, incarnation=None, expected=0, append_id="copy", events=events, index=index)
     await storage.append([item])
-    return storage

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 import time
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from tests.crash.matrix import crash, sample, undisturbed
 from tests.crash.nursery import Nursery
+from tests.crash.places import Ground, Place
 
 PATIENCE_S = 15.0
 
@@ -21,18 +19,20 @@ PATIENCE_S = 15.0
 )
 @pytest.mark.proves("SYS-11", "KER-08")
 def test_a_chain_whose_process_is_killed_anywhere_comes_to_the_same_end(
-    nursery: Nursery, folder: Path, seed: int, patience_s: float
+    nursery: Nursery, ground: Ground, seed: int, patience_s: float
 ) -> None:
-    expected = undisturbed(nursery, "laps", folder / "laps")
-    links = _links(folder / "laps")
-    until = time.monotonic() + patience_s
+    whole = ground.place("laps")
+    expected = undisturbed(nursery, "laps", whole)
+    links = _links(whole)
+    until = time.monotonic() + patience_s * ground.share
 
     for number, (name, ends) in enumerate(sample(random.Random(seed), {"laps": expected})):
-        report, lefts = crash(nursery, name, folder / str(number), ends)
+        place = ground.place(str(number))
+        report, lefts = crash(nursery, name, place, ends)
 
         assert (report["status"], report["value"]) == ("completed", expected.report["value"])
-        assert [name for name, _ in _links(folder / str(number))] == [name for name, _ in links]
-        for _, sequences in _links(folder / str(number)):
+        assert _links(place).keys() == links.keys()
+        for sequences in _links(place).values():
             assert sequences == list(range(len(sequences)))
         done = [deed.step for deed in lefts[-1].deeds if deed.phase == "done"]
         assert sorted(done) == ["lap-1", "lap-2", "lap-3"]
@@ -40,9 +40,6 @@ def test_a_chain_whose_process_is_killed_anywhere_comes_to_the_same_end(
             break
 
 
-def _links(folder: Path) -> list[tuple[str, list[int]]]:
+def _links(place: Place) -> dict[str, list[int]]:
     """Return each link of the chain with the sequences of its log."""
-    with closing(sqlite3.connect(folder / "loom.db")) as database:
-        runs = database.execute("SELECT id, run FROM executions ORDER BY id").fetchall()
-        rows = "SELECT sequence FROM events WHERE run = ? ORDER BY sequence"
-        return [(name, [sequence for (sequence,) in database.execute(rows, (run,))]) for name, run in runs]
+    return {name: [row[0] for row in log] for name, log in place.logs().items()}

@@ -5,27 +5,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from tests.crash.matrix import left_in
 from tests.crash.mortal import Death
 from tests.crash.nursery import Nursery
+from tests.crash.places import Ground
 
 PATIENCE_S = 20
 
 
 @pytest.mark.proves("PRN-01", "SUS-06")
-def test_a_run_that_is_being_driven_is_driven_by_nobody_else(nursery: Nursery, folder: Path) -> None:
+def test_a_run_that_is_being_driven_is_driven_by_nobody_else(nursery: Nursery, ground: Ground) -> None:
+    place = ground.place("held")
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(nursery.bear, "held", folder, Death(), seed="first")
-        _until((folder / "held").exists, "the step was never begun")
-        _until(lambda: len(left_in(folder).log) == 2, "that it was begun was never written")  # nobody waits for that
-        before = left_in(folder)
-        second = nursery.bear("held", folder, Death(), seed="second")
-        meanwhile = left_in(folder)
-        (folder / "go").touch()
+        first = pool.submit(nursery.bear, "held", place, Death(), seed="first")
+        _until((place.folder / "held").exists, "the step was never begun")
+        _until(lambda: len(left_in(place).log) == 2, "that it was begun was never written")  # nobody waits for that
+        before = left_in(place)
+        second = nursery.bear("held", place, Death(), seed="second")
+        meanwhile = left_in(place)
+        (place.folder / "go").touch()
         ended = first.result(timeout=PATIENCE_S)
 
     assert second is not None
@@ -33,7 +34,7 @@ def test_a_run_that_is_being_driven_is_driven_by_nobody_else(nursery: Nursery, f
     assert second["status"] == "accepted"
     assert meanwhile.log == before.log
     assert (ended["status"], ended["value"]) == ("completed", 4)
-    assert [deed.step for deed in left_in(folder).deeds if deed.phase == "begun"] == ["hold", "mail"]
+    assert [deed.step for deed in left_in(place).deeds if deed.phase == "begun"] == ["hold", "mail"]
 
 
 def _until(holds: Callable[[], bool], never: str) -> None:

