@@ -65,6 +65,12 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
             "loom_cli.commands.conformance",
             "Hold an adapter to its interface",
         ),
+        Row(
+            "snapshot show",
+            "loom_cli.commands.snapshot_show",
+            "Say what a snapshot of a run is, and the state it holds",
+        ),
+        Row("snapshot list", "loom_cli.commands.snapshot_list", "List the snapshots of a run, the newest first"),
         Row("replay", "loom_cli.commands.replay", "Replay a run by its log, and prove that nothing differs"),
         Row("doctor", "loom_cli.commands.doctor", "Say what this installation, its store and its app are"),
     ),

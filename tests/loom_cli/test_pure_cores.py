@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import pkgutil
 import sys
@@ -33,9 +34,11 @@ from loom.devtools.dst.telling import report_json
 from loom.devtools.graphing.reading import shape_of
 from loom.devtools.projects import new_project
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
+from loom.driving.loading import load
 from loom.driving.migrating import Migration
 from loom.driving.replaying import Replayed
 from loom.driving.retrying import retried
+from loom.driving.snapshots import snapshot_of
 from loom.driving.verdicts import Verdict
 from loom.lenses.comparing import compare
 from loom.lenses.execution import execution_view
@@ -43,6 +46,7 @@ from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view
 from loom.lenses.proving import proof_of
 from loom.lenses.shapes import gate_json
+from loom.plugins.sqlite import SqliteStorage
 from loom.services.expiry import Tally
 from loom.spi import ExecutionRow, Request
 from loom_cli.command_table import ROWS
@@ -59,6 +63,7 @@ from loom_cli.retaining import Pass, retention_json
 from loom_cli.schedule_views import schedule_json
 from loom_cli.selecting import VERBS, chosen
 from loom_cli.sending import kept_words
+from loom_cli.snapshot_views import head_json, snapshot_json
 from loom_cli.working import opening_words
 from tests.golden import logs
 from tests.golden.make import INDEX
@@ -100,6 +105,7 @@ MIGRATION: Final = Migration(
     flow_before="shop",
     version_before="1",
 )
+SNAPSHOT: Final = snapshot_of(fold_at(LOGS["waiting"]), Incarnation(1), at=7)
 NIGHTLY: Final = schedule("nightly", "0 3 * * *", sleepy)
 
 
@@ -277,6 +283,18 @@ CORES: Final[dict[str, Core]] = {
         lambda comparison: comparison.differences[0].id == "parallel/0/work",
         "diff r1 r1",
     ),
+    "snapshot show": Core(
+        snapshot_json,
+        lambda: snapshot_json(SNAPSHOT.head, fold_at(LOGS["waiting"])),
+        lambda shape: (shape["codec"], shape["current"], shape["state"]["status"]) == ("json", True, "suspended"),
+        "snapshot show r1 --json",
+    ),
+    "snapshot list": Core(
+        head_json,
+        lambda: head_json(SNAPSHOT.head),
+        lambda shape: (shape["sequence"], shape["checkpoint"]) == (fold_at(LOGS["waiting"]).sequence, False),
+        "snapshot list r1 --json",
+    ),
     "replay": Core(
         proof_of,
         lambda: proof_of(HELLO, Replayed(Verdict(id="r1", kind="same"), LOGS["hello"])),
@@ -365,6 +383,7 @@ def test_the_command_goes_through_it(name: str, desk: Path, monkeypatch: pytest.
     (desk / "flows" / "hello.py").write_bytes(FLOW)
     assert loom("run", "refund", "--set", "order=A", "--set", "amount=1", "--id", "r1", folder=desk).status == 3
     (desk / "timed.py").write_text(TIMED)
+    asyncio.run(keep_snapshot(desk / ".loom" / "loom.db", "r1"))
     for module in pkgutil.walk_packages(loom_cli.__path__, "loom_cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -374,6 +393,14 @@ def test_the_command_goes_through_it(name: str, desk: Path, monkeypatch: pytest.
 
     assert replaced
     assert done.err.splitlines()[-1].startswith(("error[reached]", '{"error": {"code": "reached"')), done
+
+
+async def keep_snapshot(path: Path, run: str) -> None:
+    """Keep a snapshot of a run as it stands."""
+    storage = SqliteStorage(path)
+    loaded = await load(storage, run)
+    assert await storage.put_snapshot(snapshot_of(loaded.state, loaded.row.incarnation, at=7))
+    await storage.close()
 
 
 def replace_everywhere(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
