@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         HasContent,
     )
     from loom.spi.errors import ArchiveConflict, StoreCorrupt, StoreError, StoreNewer, StoreNotFound, StoreUnavailable
-    from loom.spi.event_fork import EVENT_FORK_SPI_VERSION, EventFork, Forked, Source, SourceLacking
+    from loom.spi.event_fork import EVENT_FORK_SPI_VERSION, EventFork, Fork, Forked, Source, SourceLacking
     from loom.spi.event_store import (
         EVENT_STORE_SPI_VERSION,
         NOBODY,
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from loom.spi.feed import ReadPage, Wakes, follow
     from loom.spi.host import HOST_SPI_VERSION, Host, SystemHost, VirtualHost
     from loom.spi.memory import MemoryStorage
+    from loom.spi.ref_store import REF_STORE_SPI_VERSION, Family, RefMove, RefStore
     from loom.spi.schedule_store import (
         SCHEDULE_STORE_SPI_VERSION,
         ScheduleCursor,
@@ -112,6 +113,7 @@ __all__ = [
     "EVENT_TRIM_SPI_VERSION",
     "HOST_SPI_VERSION",
     "NOBODY",
+    "REF_STORE_SPI_VERSION",
     "SCHEDULER_SPI_VERSION",
     "SCHEDULE_STORE_SPI_VERSION",
     "SNAPSHOT_STORE_SPI_VERSION",
@@ -152,7 +154,9 @@ __all__ = [
     "ExecutionIndex",
     "ExecutionQuery",
     "ExecutionRow",
+    "Family",
     "Field",
+    "Fork",
     "Forked",
     "HasContent",
     "Head",
@@ -175,6 +179,8 @@ __all__ = [
     "Pace",
     "Quiet",
     "ReadPage",
+    "RefMove",
+    "RefStore",
     "Request",
     "RequestKind",
     "RequestLane",
@@ -276,7 +282,12 @@ _HOMES = {
     "ExecutionQuery": "loom.spi.event_store",
     "ExecutionRow": "loom.spi.event_store",
     "HOST_SPI_VERSION": "loom.spi.host",
+    "Family": "loom.spi.ref_store",
+    "Fork": "loom.spi.event_fork",
     "Forked": "loom.spi.event_fork",
+    "REF_STORE_SPI_VERSION": "loom.spi.ref_store",
+    "RefMove": "loom.spi.ref_store",
+    "RefStore": "loom.spi.ref_store",
     "Head": "loom.spi.event_store",
     "Host": "loom.spi.host",
     "Incarnation": "loom.core.ids",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from loom.core.ids import ExecutionId, Incarnation
@@ -12,6 +13,14 @@ EVENT_FORK_SPI_VERSION: Final = "1.0.0"
 
 class Source(NamedTuple):
     """The events of one life of an execution, from 0 up to and including *through*."""
+
+    execution_id: ExecutionId
+    incarnation: Incarnation
+    through: int
+
+
+class Fork(NamedTuple):
+    """An execution that began as a copy of another, up to and including event *through* of that."""
 
     execution_id: ExecutionId
     incarnation: Incarnation
@@ -39,4 +48,12 @@ class EventFork(Protocol):
         Raises:
             StoreUnavailable: nothing is known to be written; asking again with the same append id is safe.
         """
+        ...
+
+    async def forks_of(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Fork]:
+        """Return the forks of one life of an execution that are there, in the order in which they were made."""
+        ...
+
+    async def source_of(self, execution_id: ExecutionId) -> Source | None:
+        """Return what an execution is a fork of; None when it is none, or that life of its source is gone."""
         ...

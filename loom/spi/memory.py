@@ -14,7 +14,7 @@ from loom.spi import memory_leases
 from loom.spi.archive_memory import MemoryArchive
 from loom.spi.clock import Clock, SystemClock
 from loom.spi.content_memory import MemoryContent
-from loom.spi.event_fork import Forked, Source
+from loom.spi.event_fork import Fork, Forked, Source
 from loom.spi.event_store import (
     Append,
     AppendResult,
@@ -34,12 +34,15 @@ from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Log, Logs, Transaction, written_to
 from loom.spi.memory_trim import MemoryTrim
 from loom.spi.paging import first_page
+from loom.spi.ref_memory import MemoryRefs
 from loom.spi.schedule_memory import MemorySchedules
 from loom.spi.snapshot_memory import MemorySnapshots
 from loom.spi.where import fits
 
 
-class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompaction, MemoryTrim, MemoryArchive):
+class MemoryStorage(
+    MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompaction, MemoryTrim, MemoryArchive, MemoryRefs
+):
     """A `Storage` that forgets everything with the object.
 
     It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an
@@ -83,6 +86,17 @@ class MemoryStorage(MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompact
         forked = self._kept.fork(source, item)
         self._wakes.wake({item.execution_id})
         return forked
+
+    async def forks_of(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Fork]:
+        """Return the forks of one life of an execution; see `EventFork.forks_of`."""
+        logs = [log for log in self._logs.values() if log.source and log.source[:2] == (execution_id, incarnation)]
+        return [Fork(log.execution_id, log.incarnation, log.source.through) for log in logs if log.source]
+
+    async def source_of(self, execution_id: ExecutionId) -> Source | None:
+        """Return what an execution is a fork of; see `EventFork.source_of`."""
+        log = self._logs.get(execution_id)
+        source = log.source if log is not None else None
+        return source if source is not None and self._kept.life(*source[:2]) is not None else None
 
     async def read(
         self, execution_id: ExecutionId, *, start: int = 0, stop: int | None = None, limit_bytes: int = 4 << 20

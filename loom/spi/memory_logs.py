@@ -30,6 +30,7 @@ from loom.spi.event_store import (
     cancel_key,
 )
 from loom.spi.memory_due import DueTimes
+from loom.spi.ref_store import RefMove
 from loom.spi.snapshot_store import Snapshot
 
 Inserted: TypeAlias = "int | RequestTaken | LaneClosed | None"
@@ -63,6 +64,8 @@ class Log:
     called_at: int | None = None
     ended_at: int | None = None
     noted: tuple[int, str] | None = None
+    source: Source | None = None
+    refs: dict[str, list[RefMove]] = field(default_factory=dict)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
 
     def between(self, start: int, stop: int | None) -> list[EventRecord]:
@@ -124,7 +127,7 @@ class Logs:
         log.events = [*copied, *item.events]
         log.length = len(log.events)
         result = Appended(log.incarnation, log.length)
-        log.appended = {(item.append_id, item.expected): result}
+        log.appended, log.source = {(item.append_id, item.expected): result}, source
         self.due.note(log)
         return result
 

@@ -27,6 +27,7 @@ from loom.spi.event_fork import EVENT_FORK_SPI_VERSION
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
 from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION
 from loom.spi.host import HOST_SPI_VERSION
+from loom.spi.ref_store import REF_STORE_SPI_VERSION
 from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
 from loom.spi.scheduler import SCHEDULER_SPI_VERSION
 from loom.spi.snapshot_store import SNAPSHOT_STORE_SPI_VERSION
@@ -103,6 +104,7 @@ def contracts() -> Report:
         "content_store_spi": CONTENT_STORE_SPI_VERSION,
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
         "event_fork_spi": EVENT_FORK_SPI_VERSION,
+        "ref_store_spi": REF_STORE_SPI_VERSION,
         "event_trim_spi": EVENT_TRIM_SPI_VERSION,
         "snapshot_store_spi": SNAPSHOT_STORE_SPI_VERSION,
         "archive_store_spi": ARCHIVE_STORE_SPI_VERSION,

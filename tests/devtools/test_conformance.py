@@ -40,6 +40,7 @@ def sqlite(folder: Path, clock: VirtualClock) -> SqliteStorage:
 OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory": ("event-store", MemoryStorage),
     "memory-archive": ("archive-store", MemoryStorage),
+    "memory-refs": ("ref-store", MemoryStorage),
     "memory-forks": ("event-fork", MemoryStorage),
     "memory-schedules": ("schedule-store", MemoryStorage),
     "memory-lines": ("admission-store", MemoryStorage),

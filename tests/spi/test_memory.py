@@ -9,6 +9,7 @@ from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.event_fork import EventForkConformance, ForkingStorage
 from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
+from loom.devtools.conformance.ref_store import NamingStorage, RefStoreConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.snapshot_store import (
     SnapshotStoreConformance,
@@ -80,6 +81,13 @@ class TestMemoryArchive(ArchiveStoreConformance):
 class TestMemoryForks(EventForkConformance):
     @pytest.fixture
     def store(self) -> ForkingStorage:
+        return MemoryStorage()
+
+
+@pytest.mark.proves("BRN-06")
+class TestMemoryRefs(RefStoreConformance):
+    @pytest.fixture
+    def store(self) -> NamingStorage:
         return MemoryStorage()
 
 

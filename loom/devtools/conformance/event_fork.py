@@ -20,7 +20,7 @@ from loom.devtools.conformance.logs import (
     payloads,
     row_of,
 )
-from loom.spi.event_fork import EventFork, Forked, Source, SourceLacking
+from loom.spi.event_fork import EventFork, Fork, Forked, Source, SourceLacking
 from loom.spi.event_store import Append, Appended, Conflict, EventRecord, ExecutionQuery, LeaseChange, Storage
 from loom.spi.where_text import parse_where
 
@@ -166,3 +166,20 @@ class EventForkConformance:
         copied = await payloads(store, FORK)
         assert copied[:_MANY] == [b"%d" % n for n in range(_MANY)]
         assert copied[_MANY:] == [b"own"]
+
+    async def test_who_is_a_fork_of_whom_is_known(self, store: ForkingStorage) -> None:
+        head = await appended(store, first(REFUND, b"0", b"1"))
+        one = done(await store.fork(source(head, 0), fork(b"own", copied=1)))
+        two = done(await store.fork(source(head, 1), fork(b"own", copied=2, execution_id=CLAIM)))
+        above = Source(FORK, one.incarnation, 0)
+        deep = done(await store.fork(above, fork(b"own", copied=1, execution_id=ExecutionId("deep"))))
+
+        assert list(await store.forks_of(REFUND, head.incarnation)) == [
+            Fork(FORK, one.incarnation, 0),
+            Fork(CLAIM, two.incarnation, 1),
+        ]
+        assert list(await store.forks_of(FORK, one.incarnation)) == [Fork(ExecutionId("deep"), deep.incarnation, 0)]
+        assert [await store.source_of(each) for each in (FORK, CLAIM)] == [source(head, 0), source(head, 1)]
+        assert await store.source_of(ExecutionId("deep")) == above
+        assert await store.source_of(REFUND) is None
+        assert list(await store.forks_of(REFUND, two.incarnation)) == []

@@ -24,6 +24,7 @@ from loom.devtools.conformance.content_store import ContentStoreConformance
 from loom.devtools.conformance.event_fork import EventForkConformance
 from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.host import HostConformance
+from loom.devtools.conformance.ref_store import RefStoreConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.scheduler import SchedulerConformance
 from loom.devtools.conformance.snapshot_store import SnapshotStoreConformance
@@ -48,6 +49,7 @@ class Kit(NamedTuple):
 KITS: Final[Mapping[str, Kit]] = {
     "event-store": Kit(StorageConformance, "store"),
     "event-fork": Kit(EventForkConformance, "store"),
+    "ref-store": Kit(RefStoreConformance, "store"),
     "schedule-store": Kit(ScheduleStoreConformance, "store"),
     "snapshot-store": Kit(SnapshotStoreConformance, "store"),
     "admission-store": Kit(AdmissionStoreConformance, "store"),

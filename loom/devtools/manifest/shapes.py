@@ -28,6 +28,7 @@ from loom.spi import (
     event_store,
     event_trim,
     host,
+    ref_store,
     schedule_store,
     scheduler,
     snapshot_store,
@@ -146,7 +147,13 @@ def event_fork_spi() -> JsonObject:
         "EventFork": interface(spi.EventFork),
         "Source": record(spi.Source),
         "SourceLacking": record(spi.SourceLacking),
+        "Fork": record(spi.Fork),
     }
+
+
+def ref_store_spi() -> JsonObject:
+    """Return the shape of what keeps the names of branches."""
+    return {"RefStore": interface(spi.RefStore), "Family": record(spi.Family), "RefMove": record(spi.RefMove)}
 
 
 def authorizer_spi() -> JsonObject:
@@ -230,6 +237,7 @@ VERSIONS: Final = {
     "EVENT_TRIM_SPI_VERSION": Version(event_trim, event_trim_spi),
     "ARCHIVE_STORE_SPI_VERSION": Version(archive_store, archive_store_spi),
     "EVENT_FORK_SPI_VERSION": Version(event_fork, event_fork_spi),
+    "REF_STORE_SPI_VERSION": Version(ref_store, ref_store_spi),
     "AUTHORIZER_SPI_VERSION": Version(authorizer, authorizer_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from loom.core.ids import Incarnation
+from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres.session import Raw
-from loom.spi.event_fork import Forked, Source, SourceLacking
+from loom.spi.event_fork import Fork, Forked, Source, SourceLacking
 from loom.spi.event_store import Append, Appended, Conflict
 from loom.spi.feed import Wakes
 from loom.spi.where import searchable
 
 T = TypeVar("T")
 
+_FORKS: Final = """
+    SELECT e.id, e.run, f.through
+    FROM loom.forks AS f JOIN loom.executions AS e ON e.run = f.run
+    WHERE f.source = (SELECT run FROM loom.executions WHERE id = $1 AND run = $2) ORDER BY f.run
+"""
+_SOURCE_OF: Final = """
+    SELECT s.id, s.run, f.through
+    FROM loom.executions AS e JOIN loom.forks AS f ON f.run = e.run JOIN loom.executions AS s ON s.run = f.source
+    WHERE e.id = $1
+"""
 FORK: Final = (
     "SELECT loom.fork($1, $2, $3, $4::jsonb, $5::bigint[], $6::text[], $7::bigint[], $8::bytea[], $9::bytea[])"
 )
@@ -25,6 +35,9 @@ class PostgresForks(ABC):
     """Begins logs with a copy; how a statement gets to the database is the storage's business."""
 
     _wakes: Wakes
+
+    @abstractmethod
+    async def _read(self, work: Callable[[Raw], Awaitable[T]]) -> T: ...
 
     @abstractmethod
     async def _change(self, work: Callable[[Raw], Awaitable[T]], *, repeatable: bool = True) -> T: ...
@@ -58,3 +71,13 @@ class PostgresForks(ABC):
             return SourceLacking()
         length, run = numbers
         return Appended(Incarnation(run), length) if kind == "appended" else Conflict(length, Incarnation(run))
+
+    async def forks_of(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Fork]:
+        """Return the forks of one life of an execution; see `EventFork.forks_of`."""
+        rows = await self._read(lambda raw: raw.fetch(_FORKS, execution_id, incarnation))
+        return [Fork(*row) for row in rows]
+
+    async def source_of(self, execution_id: ExecutionId) -> Source | None:
+        """Return what an execution is a fork of; see `EventFork.source_of`."""
+        row = await self._read(lambda raw: raw.fetchrow(_SOURCE_OF, execution_id))
+        return Source(*row) if row is not None else None

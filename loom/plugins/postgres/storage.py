@@ -23,6 +23,7 @@ from loom.plugins.postgres.forking import PostgresForks
 from loom.plugins.postgres.hearing import CHANNEL
 from loom.plugins.postgres.leasing import PostgresLeases
 from loom.plugins.postgres.lines import PostgresLines
+from loom.plugins.postgres.refs import PostgresRefs
 from loom.plugins.postgres.schedules import PostgresSchedules
 from loom.plugins.postgres.session import PostgresSession, Raw
 from loom.plugins.postgres.settings import PostgresSettings
@@ -58,6 +59,7 @@ class PostgresStorage(
     PostgresCompaction,
     PostgresArchive,
     PostgresForks,
+    PostgresRefs,
 ):
     """A `Storage` in the schema `loom` of a Postgres database.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import orjson
 
-from loom.core.ids import Incarnation
+from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite.searching import write_attributes
-from loom.spi.event_fork import Forked, Source, SourceLacking
+from loom.spi.event_fork import Fork, Forked, Source, SourceLacking
 from loom.spi.event_store import Append, Appended, Conflict
 from loom.spi.feed import Wakes
 
@@ -31,6 +31,16 @@ _COPY: Final = """
     INSERT INTO events (run, sequence, type, at, payload, metadata)
     SELECT ?, sequence, type, at, payload, metadata FROM events WHERE run = ? AND sequence <= ? ORDER BY sequence
 """
+_NOTE: Final = "INSERT INTO forks (run, source, through) VALUES (?, ?, ?)"
+_FORKS: Final = """
+    SELECT e.id, e.run, f.through
+    FROM forks AS f JOIN executions AS e ON e.run = f.run
+    WHERE f.source = (SELECT run FROM executions WHERE id = ? AND run = ?) ORDER BY f.run
+"""
+_SOURCE_OF: Final = """
+    SELECT s.id, s.run, f.through
+    FROM executions AS e JOIN forks AS f ON f.run = e.run JOIN executions AS s ON s.run = f.source WHERE e.id = ?
+"""
 _ADD: Final = "INSERT INTO events (run, sequence, type, at, payload, metadata) VALUES (?, ?, ?, ?, ?, nullif(?, x''))"
 
 
@@ -38,6 +48,11 @@ class SqliteForks(ABC):
     """Begins logs with a copy; how a statement gets to the database is the storage's business."""
 
     _wakes: Wakes
+
+    @abstractmethod
+    async def _read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
 
     @abstractmethod
     async def _transact(
@@ -49,6 +64,14 @@ class SqliteForks(ABC):
         forked = await self._transact(_fork, source, item)
         self._wakes.wake({item.execution_id})
         return forked
+
+    async def forks_of(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Fork]:
+        """Return the forks of one life of an execution; see `EventFork.forks_of`."""
+        return await self._read(_forks, execution_id, incarnation)
+
+    async def source_of(self, execution_id: ExecutionId) -> Source | None:
+        """Return what an execution is a fork of; see `EventFork.source_of`."""
+        return await self._read(_source_of, execution_id)
 
 
 def _fork(raw: sqlite3.Connection, source: Source, item: Append) -> Forked:
@@ -66,5 +89,15 @@ def _fork(raw: sqlite3.Connection, source: Source, item: Append) -> Forked:
     run = raw.execute(_BEGIN, (item.execution_id, length, *about, index.parent or None, memo)).lastrowid
     write_attributes(raw, [(run or 0, index.attributes)])
     raw.execute(_COPY, (run, source.incarnation, source.through))
+    raw.execute(_NOTE, (run, source.incarnation, source.through))
     raw.executemany(_ADD, [(run, *event) for event in item.events])
     return Appended(Incarnation(run or 0), length)
+
+
+def _forks(raw: sqlite3.Connection, execution_id: str, incarnation: int) -> list[Fork]:
+    return [Fork._make(row) for row in raw.execute(_FORKS, (execution_id, incarnation))]
+
+
+def _source_of(raw: sqlite3.Connection, execution_id: str) -> Source | None:
+    row = raw.execute(_SOURCE_OF, (execution_id,)).fetchone()
+    return Source._make(row) if row else None

@@ -26,6 +26,7 @@ from loom.plugins.sqlite.forking import SqliteForks
 from loom.plugins.sqlite.leasing import SqliteLeases
 from loom.plugins.sqlite.lines import SqliteLines
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
+from loom.plugins.sqlite.refs import SqliteRefs
 from loom.plugins.sqlite.schedules import SqliteSchedules
 from loom.plugins.sqlite.session import SqliteSession
 from loom.plugins.sqlite.snapshots import SqliteSnapshots
@@ -61,6 +62,7 @@ class SqliteStorage(
     SqliteCompaction,
     SqliteArchive,
     SqliteForks,
+    SqliteRefs,
 ):
     """A `Storage` in one SQLite file, in WAL mode and synced at every commit.
 
