@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres.session import Raw
 from loom.spi.event_fork import Fork, Forked, Source, SourceLacking
-from loom.spi.event_store import Append, Appended, Conflict
+from loom.spi.event_store import Append, Appended, Conflict, EventRecord
 from loom.spi.feed import Wakes
 from loom.spi.where import searchable
 
@@ -59,7 +59,7 @@ class PostgresForks(ABC):
             "parent": index.parent or None,
             "appended": [[item.append_id, item.expected, length]],
         }
-        columns = [list(column) for column in zip(*item.events, strict=True)]
+        columns = [[event[place] for event in item.events] for place in range(len(EventRecord._fields))]
 
         async def work(raw: Raw) -> str:
             found: str = await raw.fetchval(FORK, *source, json.dumps(head), *columns)
