@@ -50,6 +50,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("diff", "loom_cli.commands.diff", "Set runs side by side, by what they asked and what came of it"),
     ),
     "Keep": (
+        Row("backup", "loom_cli.commands.backup", "Copy a store that is in use, all of one moment"),
         Row("retention run", "loom_cli.commands.retention_run", "Delete runs that ended long enough ago, by a policy"),
     ),
     "Look": (

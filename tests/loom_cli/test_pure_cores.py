@@ -47,11 +47,13 @@ from loom.lenses.inbox import inbox_view
 from loom.lenses.proving import proof_of
 from loom.lenses.shapes import gate_json
 from loom.plugins.sqlite import SqliteStorage
+from loom.plugins.sqlite.copying import Copied
 from loom.services.expiry import Tally
 from loom.spi import ExecutionRow, Request
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
 from loom_cli.commands.ps import row_json
+from loom_cli.copies import copied_json
 from loom_cli.files import template_files
 from loom_cli.forks import fork_json
 from loom_cli.hints import Hints
@@ -144,6 +146,12 @@ CORES: Final[dict[str, Core]] = {
         ),
         lambda shape: shape["finding"]["command"] == "loom torture hello --seed 3 --schedule step.1:crash-after --real",
         "torture hello --seeds 20 --json",
+    ),
+    "backup": Core(
+        copied_json,
+        lambda: copied_json(Path("a.db"), Path("b.db"), Copied(1, 2, 3, 4)),
+        lambda shape: (shape["store"], shape["file"], shape["events"]) == ("sqlite:a.db", "b.db", 2),
+        "backup copy.db --json",
     ),
     "retention run": Core(
         retention_json,

@@ -66,8 +66,8 @@ def workers(url: str) -> Iterator[list[str]]:
 class Jobs:
     """Work for the workers: there is always some, until it is enough."""
 
-    def __init__(self, store: Any, url: str) -> None:
-        self._store, self._url = store, url
+    def __init__(self, store: Any, url: str, *, at_hand: int = 300) -> None:
+        self._store, self._url, self._at_hand = store, url, at_hand
         self.begun = 0
         self._is_enough = False
 
@@ -84,10 +84,10 @@ class Jobs:
     async def feed(self) -> None:
         async with labourer.app_on(self._url) as app:
             while not self._is_enough:
-                if await self.open() < 300:
-                    numbers = range(self.begun, self.begun + 100)
+                if await self.open() < self._at_hand:
+                    numbers = range(self.begun, self.begun + self._at_hand // 3)
                     await asyncio.gather(*(app.runtime.enqueue("job", n, id=f"job-{n:06}") for n in numbers))
-                    self.begun += 100
+                    self.begun += self._at_hand // 3
                 await asyncio.sleep(0.01)
 
     async def finish(self, feeding: asyncio.Task[None]) -> None:

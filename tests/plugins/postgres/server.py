@@ -186,6 +186,14 @@ class Server:
         finally:
             await raw.close()
 
+    def run(self, program: str, *arguments: object) -> None:
+        """Run a program of Postgres, in the folder of the socket, as who the server belongs to.
+
+        Raises:
+            NoPostgres: it failed; with what it said.
+        """
+        self._run(program, *arguments)
+
     def _give_away(self) -> None:
         self._home.chmod(0o755)
         if os.geteuid() == 0:
