@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres.searching import condition
-from loom.plugins.postgres.session import Raw
 from loom.plugins.postgres.writing import key_text
 from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
 from loom.spi.where_tables import Sql
+
+if TYPE_CHECKING:
+    from loom.plugins.postgres.session import Raw
 
 _PAGE_EVENTS: Final = 10_000
 """So many events a page looks at, at most: the sizes of those to come are not all added up for every page."""
@@ -35,11 +37,12 @@ _EVENTS: Final = f"""
 """  # noqa: S608
 _HEAD: Final = "SELECT id, run, length FROM loom.executions WHERE id = $1"
 _IDS: Final = "SELECT id FROM loom.executions WHERE id > $1 AND id >= $2 AND id < $3 ORDER BY id LIMIT $4"
-_PENDING: Final = """
-    SELECT number, kind, key, at, body FROM loom.requests
-    WHERE run = (SELECT run FROM loom.executions WHERE id = $1 AND run = $2) AND NOT consumed
-      AND number > $3
-    ORDER BY number
+_LANES: Final = """
+    SELECT asked.place, r.number, r.kind, r.key, r.at, r.body
+    FROM unnest($1::text[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS asked(id, run, above, place)
+    JOIN loom.executions AS e ON e.run = asked.run AND e.id = asked.id
+    JOIN loom.requests AS r ON r.run = asked.run AND NOT r.consumed AND r.number > asked.above
+    ORDER BY asked.place, r.number
 """
 _record: Final = partial(tuple.__new__, EventRecord)
 """Makes an event of a row, without the frame that a call of the class is: a log has many."""
@@ -66,6 +69,14 @@ _LAST_LINK: Final = """NOT EXISTS (
 )"""
 
 
+class Asked(NamedTuple):
+    """A lane, and the number above which its requests are asked for."""
+
+    execution_id: ExecutionId
+    incarnation: Incarnation
+    above: int
+
+
 async def events(
     raw: Raw, execution_id: str, *, start: int, stop: int | None, limit_bytes: int
 ) -> Sequence[EventRecord]:
@@ -85,16 +96,21 @@ async def ids(raw: Raw, *, after: str, prefix: str, limit: int) -> Sequence[Exec
     return [ExecutionId(row[0]) for row in await raw.fetch(_IDS, after, prefix, prefix + AFTER_EVERY_ID, limit)]
 
 
-async def pending(raw: Raw, execution_id: str, incarnation: int, *, above: int) -> Sequence[Request]:
-    """Return the requests that no append has consumed."""
-    rows = await raw.fetch(_PENDING, execution_id, incarnation, above)
-    return [Request(number, kind, key_text(key), at, body) for number, kind, key, at, body in rows]
+async def lanes(raw: Raw, asked: Sequence[Asked]) -> Sequence[Sequence[Request]]:
+    """Return the requests that no append has consumed, of each lane that is *asked* for."""
+    found: list[list[Request]] = [[] for _ in asked]
+    for place, number, kind, key, at, body in await raw.fetch(
+        _LANES, *(list(column) for column in zip(*asked, strict=True))
+    ):
+        found[place - 1].append(Request(number, kind, key_text(key), at, body))
+    return found
 
 
-async def row(raw: Raw, execution_id: str, *, now: int | None) -> ExecutionRow | None:
-    """Return the index row of one execution, with its lease at *now* (ms since the epoch, None: the server's time)."""
-    found = await raw.fetchrow(_ROWS + "WHERE e.id = $2", now, execution_id)
-    return execution_row(found) if found else None
+async def rows(raw: Raw, asked: Sequence[ExecutionId], *, now: int | None) -> Sequence[ExecutionRow | None]:
+    """Return the index row of each execution, with its lease at *now* (ms since the epoch, None: the server's time)."""
+    found = [execution_row(row) for row in await raw.fetch(_ROWS + "WHERE e.id = ANY ($2::text[])", now, asked)]
+    by_id = {row.execution_id: row for row in found}
+    return [by_id.get(each) for each in asked]
 
 
 async def find(raw: Raw, query: ExecutionQuery, *, now: int | None) -> Sequence[ExecutionRow]:

@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import asyncpg
 
-from loom.plugins.postgres import schema
+from loom.core.ids import ExecutionId
+from loom.plugins.postgres import reading, schema
 from loom.plugins.postgres.compression import compress_snapshots
 from loom.plugins.postgres.failures import DRIVER_ERRORS, is_lost, is_rolled_back, store_error
+from loom.plugins.postgres.gathering import Gathering
 from loom.plugins.postgres.hearing import Ear
 from loom.plugins.postgres.settings import PostgresSettings
 from loom.spi.errors import StoreUnavailable
+from loom.spi.event_store import ExecutionRow, Request
 from loom.spi.feed import Wakes
 from loom.spi.sessions import Lifetime, Opening
 
@@ -40,13 +44,17 @@ CLOSE_S: Final = 5.0
 
 
 class PostgresSession:
-    """The pool of one loop, opened when first asked for, and the ear that hears for its feeds."""
+    """The pool of one loop, opened when first asked for, and the ear that hears for its feeds.
+
+    *lanes* and *rows* are read together by those who ask at once.
+    """
 
     def __init__(self, settings: PostgresSettings, wakes: Wakes) -> None:
         self._settings = settings
         self.lifetime = Lifetime(settings.url, self._close)
         self.ear = Ear(settings, wakes)
         self._pool: Opening[asyncpg.Pool[Any]] = Opening(self._open)
+        self.lanes, self.rows = Gathering(self._read_lanes), Gathering(self._read_rows)
 
     async def open(self) -> None:
         """Connect, and make or migrate the schema unless the store is read-only; a failure is tried again next time."""
@@ -95,6 +103,12 @@ class PostgresSession:
             StoreUnavailable: that loop is still running.
         """
         self.lifetime.abandon()
+
+    async def _read_lanes(self, asked: Sequence[reading.Asked]) -> Sequence[Sequence[Request]]:
+        return await self.run(partial(reading.lanes, asked=asked))
+
+    async def _read_rows(self, asked: Sequence[ExecutionId]) -> Sequence[ExecutionRow | None]:
+        return await self.run(partial(reading.rows, asked=asked, now=self._settings.now_ms))
 
     async def _open(self) -> asyncpg.Pool[Any]:
         settings = self._settings

@@ -196,7 +196,7 @@ class PostgresStorage(
         self, execution_id: ExecutionId, incarnation: Incarnation, *, above: int = 0
     ) -> Sequence[Request]:
         """Return the requests that no append has consumed, in order; see `RequestLane.pending`."""
-        return await self._read(lambda raw: reading.pending(raw, execution_id, incarnation, above=above))
+        return await self._sessions.current().lanes.get(reading.Asked(execution_id, incarnation, above))
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""
@@ -204,7 +204,7 @@ class PostgresStorage(
 
     async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:
         """Return the index row of one execution, None when there is no such execution."""
-        return await self._read(lambda raw: reading.row(raw, execution_id, now=self._settings.now_ms))
+        return await self._sessions.current().rows.get(execution_id)
 
     def subscribe(self, execution_id: ExecutionId, *, start: int = 0) -> AsyncIterator[EventRecord]:
         """Yield the events from *start* on, for ever; see `EventFeed.subscribe`.
