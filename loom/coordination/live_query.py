@@ -8,14 +8,15 @@ is collected.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId, execution_id
-from loom.core.state import ExecutionState
+from loom.core.state import ExecutionState, empty_state
 from loom.driving.errors import ExecutionNotFound
+from loom.driving.stored_log import base_beyond
 from loom.kernel.codec import decode_events
 from loom.lenses.folding import states
 from loom.spi.event_store import EventRecord, Storage
@@ -34,7 +35,10 @@ class Change(NamedTuple):
 
 
 class Changes:
-    """Every change of one run, from its first event on, until the run has ended; a chain is gone through link by link."""
+    """Every change of one run, from its first event on, until the run has ended; a chain is gone through link by link.
+
+    Where events were moved to an archive, it goes on with the first one after them.
+    """
 
     def __init__(self, storage: Storage, run_id: ExecutionId) -> None:
         self._storage = storage
@@ -42,11 +46,14 @@ class Changes:
         """The state that the last change led to."""
         self._begin(run_id)
 
-    def _begin(self, run_id: ExecutionId) -> None:
-        self._run_id, self._next = run_id, 0
+    def _begin(self, run_id: ExecutionId, base: ExecutionState | None = None) -> None:
+        self._run_id = run_id
+        self.before = self._last = base or empty_state(run_id)
+        """The state that the last change came upon."""
+        self._next = self._last.length
         self._arrived: deque[Event] = deque()
         arrived = self._arrived
-        self._folded = states(iter(arrived.popleft, None))
+        self._folded = states(iter(arrived.popleft, None), base=base)
 
     def __aiter__(self) -> Changes:
         return self
@@ -76,12 +83,18 @@ class Changes:
                 raise ExecutionNotFound(execution_id=self._run_id, store=self._storage.url)
             return None
         event = self._arrived[0]
-        self.state = next(self._folded)
+        if event.sequence != self._last.length:
+            base = await base_beyond(self._storage, self._run_id, self._last.length)
+            if base is not None:
+                self._begin(self._run_id, base)
+                return await self.stored()
+        self.before, self.state = self._last, next(self._folded)
+        self._last = self.state
         return Change(event, self.state)
 
-    def _take(self, page: Any) -> None:
+    def _take(self, page: Sequence[EventRecord]) -> None:
         self._arrived.extend(decode_events(self._run_id, page))
-        self._next += len(page)
+        self._next = page[-1].sequence + 1 if page else self._next
 
     async def _wait(self) -> None:
         feed: AsyncIterator[EventRecord] = self._storage.subscribe(self._run_id, start=self._next)

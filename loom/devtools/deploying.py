@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from loom.core.changes import OnChange
 from loom.core.flow import Flow
+from loom.core.state import ExecutionState
 from loom.core.step import Step
 from loom.devtools.cut_off import CutOff, cut_off
 from loom.driving.replaying import Replayed, Replayer
@@ -42,13 +43,14 @@ _BRANCH: Final = re.compile(r"/\d+/")
 class StoredRun(NamedTuple):
     """A run to check: its id, its log as stored, and how many events that is to have where it is known.
 
-    *fault* says why its log could not be read; then there is none.
+    *base* is the state of its checkpoint, where events before that were moved to an archive. *fault* says why its log could not be read; then there is none.
     """
 
     id: str
     records: Sequence[EventRecord]
     length: int | None = None
     fault: str = ""
+    base: ExecutionState | None = None
 
 
 class Checking:
@@ -71,7 +73,7 @@ class Checking:
         if run.fault:
             return Replayed(Verdict(id=run.id, kind="damaged", why=run.fault))
         with cut_off() as reached:
-            replayed = await self._replayer.replay(run.id, run.records, length=run.length)
+            replayed = await self._replayer.replay(run.id, run.records, length=run.length, base=run.base)
         if not reached:
             return replayed
         why, where = f"The flow itself asked for {reached[0].what}, which only a step may.", reached[0].where

@@ -16,8 +16,8 @@ from loom.core.flow import Flow
 from loom.core.ids import ID_LENGTH_MAX, ExecutionId
 from loom.core.missing import MISSING
 from loom.core.state import empty_state
-from loom.driving.reading import read_log
-from loom.kernel.fold import RULES, fold
+from loom.driving.stored_log import log_of
+from loom.kernel.fold import RULES
 from loom.kernel.journal import Journal, tell
 from loom.spi.event_store import Append, ExecutionQuery, ExecutionRow, Lane, Storage
 
@@ -94,14 +94,15 @@ async def begun_as_link(driver: Driver, run_id: ExecutionId) -> Journal | None:
     None when others have taken it up: who wrote it may have stood still for longer than its lease.
     """
     around = driver.around
-    events, row = await read_log(around.storage, run_id), await around.storage.row(run_id)
+    log, row = await log_of(around.storage, run_id), await around.storage.row(run_id)
+    events = log.events
     if row is None or not all(event.type in _WRITTEN_WITH_THE_END for event in events):
         return None
     for listener in (around.on_event, *driver.listeners):
         if listener is not None:
             for event in events:
                 tell(listener, event)
-    return driver.journal(fold(events, empty_state(run_id)), row.incarnation, drives=True)
+    return driver.journal(log.state(), row.incarnation, drives=True)
 
 
 async def last_link(storage: Storage, row: ExecutionRow) -> ExecutionRow:

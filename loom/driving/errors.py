@@ -213,6 +213,17 @@ class NotInDoubt(LoomError):
         super().__init__(what if step is not None else f"{execution_id} has {len(in_doubt) or 'no'} effects in doubt")
 
 
+class LogCompacted(LoomError):
+    """What was asked needs events that compaction has moved to an archive."""
+
+    code = "log-compacted"
+
+    def __init__(self, *, execution_id: str, through: int, what: str) -> None:
+        self.execution_id, self.through, self.what = execution_id, through, what
+        self.hint = f"`loom logs {execution_id} --archived` shows the events that are in the archive."
+        super().__init__(f"the events of {execution_id} up to {through} are in an archive, so {what}")
+
+
 class SnapshotUnusable(LoomError):
     """A snapshot is damaged, of other versions, or not of this run; most often its log is folded instead, with a warning."""
 

@@ -19,6 +19,7 @@ from loom.driving.chains import last_link
 from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
 from loom.driving.reading import read_log, refuse_newer, refuse_newer_rules
 from loom.driving.snapshots import state_of
+from loom.driving.stored_log import checkpoint_of
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import fold
 from loom.spi.event_store import ExecutionRow, Storage
@@ -119,11 +120,5 @@ async def _checkpoint(storage: Storage, row: ExecutionRow) -> ExecutionState | N
     Raises:
         SnapshotUnusable: it cannot be read, and nothing else says what it does.
     """
-    if not isinstance(storage, SnapshotStore):
-        return None
-    heads = await storage.snapshots(row.execution_id, row.incarnation)
-    upto = next((head.sequence for head in heads if head.is_checkpoint), None)
-    if upto is None:
-        return None
-    snapshot = await storage.latest_snapshot(row.execution_id, row.incarnation, upto=upto)
+    snapshot = await checkpoint_of(storage, row.execution_id, row.incarnation)
     return None if snapshot is None else state_of(snapshot, is_needed=True)

@@ -31,7 +31,8 @@ from loom.driving.errors import CodeNotPresent, ExecutionDriven, MigrationRefuse
 from loom.driving.inputs import encoded_input
 from loom.driving.loading import Loaded, load
 from loom.driving.messages import GoOn
-from loom.driving.replaying import Replayed, Replayer, stored_log
+from loom.driving.replaying import Replayed, Replayer
+from loom.driving.stored_log import records_of
 from loom.fingerprint import readable
 from loom.kernel.codec import encode_event
 from loom.spi.conflicts import SequenceConflict
@@ -212,9 +213,10 @@ class Migrating:
             fact._replace(after=state.facts.fingerprint),
             NO_METADATA,
         )
-        records = await stored_log(self._driver.around.storage, state.execution_id)
-        records = [*records[: state.length], encode_event(moved)]
-        replayed = await Replayer(self._flows, self._tools, is_lenient=True).replay(state.execution_id, records)
+        stored = await records_of(self._driver.around.storage, state.execution_id)
+        records = [record for record in stored.records if record.sequence <= state.sequence]
+        replayer = Replayer(self._flows, self._tools, is_lenient=True)
+        replayed = await replayer.replay(state.execution_id, [*records, encode_event(moved)], base=stored.base)
         if not replayed.verdict.is_fine:
             why = replayed.verdict.why
             if fact.given is not None and replayed.verdict.kind == "breaks":

@@ -49,11 +49,11 @@ class _Rehearsal:
         self.flows: Mapping[str, Flow[Any, Any]] = {**driver.family.verbs.flows, flow.id: flow}
 
     async def log(self) -> Sequence[EventRecord]:
-        from loom.driving.replaying import stored_log  # which stands on the driver
+        from loom.driving.stored_log import stored_records  # which stands on the driver
 
         drive = self._drive
         await drive.journal.barrier()
-        records = list(await stored_log(self._driver.around.storage, self.execution_id))
+        records = list(await stored_records(self._driver.around.storage, self.execution_id))
         if drive.ending is None and drive.body is not None:
             type_, fact = ended(drive, drive.body, drive.body.exception())
             state = drive.state
@@ -61,8 +61,15 @@ class _Rehearsal:
             records.append(encode_event(end))
         return records
 
+    async def base(self) -> bytes:
+        from loom.driving.state_codec import encode
+        from loom.driving.stored_log import records_of
+
+        base = (await records_of(self._driver.around.storage, self.execution_id)).base
+        return b"" if base is None else encode(base)
+
     async def replay(self) -> None:
-        verdict = await rehearsed(self.flows, self.tools, self.execution_id, await self.log())
+        verdict = await rehearsed(self.flows, self.tools, self.execution_id, await self.log(), base=await self.base())
         if verdict is not None:
             raise divergence(verdict, _HERE)
 
@@ -72,11 +79,15 @@ async def rehearsed(
     tools: Mapping[str, Step[Any, Any]],
     execution_id: str,
     log: Sequence[EventRecord],
+    *,
+    base: bytes = b"",
 ) -> Verdict | None:
-    """Replay a log whose code has not changed, and return the verdict if anything differs."""
+    """Replay a log whose code has not changed, from its *base* on, and return the verdict if anything differs."""
     from loom.driving.replaying import Replayer  # which stands on the driver
+    from loom.driving.state_codec import decode
 
-    verdict = (await Replayer(flows, tools).replay(execution_id, log)).verdict
+    state = decode(base) if base else None
+    verdict = (await Replayer(flows, tools).replay(execution_id, log, base=state)).verdict
     # What a flow names may have changed meanwhile, which makes it other code.
     return None if verdict.is_fine and not verdict.differences and verdict.end is None else verdict
 

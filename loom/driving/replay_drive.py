@@ -106,6 +106,11 @@ class ReplayDrive(Drive):
         settled = (each.outcome.sequence for each in self.state.settled if each.start.sequence == start)
         return next(settled, start)
 
+    def identity_of(self, start: int) -> str:
+        """Return the identity of the syscall that was asked at *start*, empty where none was."""
+        asked = (*self.state.open.values(), *(settled.start for settled in self.state.settled))
+        return next((str(event.payload.id) for event in asked if event.sequence == start), "")
+
     def stop(self, error: LoomError) -> None:
         """End the drive; where the body stands is known only now."""
         if self.ending is None and not isinstance(error, Reached):

@@ -11,7 +11,7 @@ import asyncio
 import difflib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from loom import values
 from loom.core.envelope import EventEnvelope
@@ -28,6 +28,7 @@ from loom.driving.inputs import encoded_input
 from loom.driving.reading import refuse_newer
 from loom.driving.replay_drive import HASTE_S, PATIENCE_S, Asked, Reached, ReplayDrive
 from loom.driving.starting import Starting
+from loom.driving.stored_log import has_gap
 from loom.driving.verdicts import Verdict
 from loom.driving.well_typed import mistyped
 from loom.fingerprint import same
@@ -45,38 +46,25 @@ Event = EventEnvelope[Any]
 
 TIME_MAX_S: Final = 60.0
 """A replay that takes longer is given up: its flow does something else than asking."""
+_IN_AN_ARCHIVE: Final = "A run that was compacted is printed whole by `loom logs ID --archived --json`."
 ENDS: Final = frozenset({"EXECUTION_COMPLETED", "EXECUTION_FAILED", "EXECUTION_CANCELLED", "EXECUTION_CONTINUED"})
-
-
-class LogReader(Protocol):
-    """All that a replay may ask of a store: to read a log. It has no way to write."""
-
-    async def read(
-        self, execution_id: ExecutionId, *, start: int = 0, stop: int | None = None, limit_bytes: int = 4 << 20
-    ) -> Sequence[EventRecord]: ...
 
 
 class Replayed(NamedTuple):
     """What came of one replay.
 
-    *events* are those of the log, decoded as far as they can be read; *asked* is what the body asked, in the order of the log;
+    *events* are those of the log, decoded as far as they can be read, and *base* the state that they follow, where those before
+    were moved to an archive; *asked* is what the body asked, in the order of the log;
     *end* is the type and the fact that its end is, None where it has not ended; *declined* are the patches that it had passed
     when it was asked for them first.
     """
 
     verdict: Verdict
     events: Sequence[Event] = ()
+    base: ExecutionState | None = None
     asked: Sequence[Asked] = ()
     end: tuple[str, Any] | None = None
     declined: Sequence[str] = ()
-
-
-async def stored_log(reader: LogReader, run_id: ExecutionId) -> list[EventRecord]:
-    """Return the whole log of a run, as stored."""
-    records: list[EventRecord] = []
-    while page := await reader.read(run_id, start=len(records) and records[-1].sequence + 1):
-        records += page
-    return records
 
 
 class Replayer:
@@ -102,37 +90,56 @@ class Replayer:
         self._driver = Driver(self._around, self._tools, cast("Verbs", self._verbs))
         self._verbs.starting = Starting(self._driver)
 
-    async def replay(self, run_id: str, records: Sequence[EventRecord], *, length: int | None = None) -> Replayed:
-        """Replay the log *records* of a run, which has *length* events where that is known, and say what came of it."""
+    async def replay(
+        self,
+        run_id: str,
+        records: Sequence[EventRecord],
+        *,
+        length: int | None = None,
+        base: ExecutionState | None = None,
+    ) -> Replayed:
+        """Replay the log *records* of a run, which has *length* events where that is known, and say what came of it.
+
+        With *base*, the state of a checkpoint, records up to its own are not looked at, and may be missing.
+        """
         id = ExecutionId(run_id)
         events: list[Event] = []
+        known = len(records) if base is None else base.length + len(records)
         try:
-            events = _whole(id, records, length)
+            events = _whole(id, records, length, base)
             refuse_newer(events)
-            return await self._of_whole(id, events)
+            return await self._of_whole(id, events, base)
         except LogCorrupt as error:
-            verdict = Verdict(id=id, kind="damaged", length=len(records), sequence=error.sequence, why=error.why)
-            return Replayed(verdict, events)
+            hint = _IN_AN_ARCHIVE if base is None and has_gap([record.sequence for record in records]) else ""
+            about: Any = {
+                "kind": "damaged",
+                "length": known,
+                "sequence": error.sequence,
+                "why": error.why,
+                "hint": hint,
+            }
+            verdict = Verdict(id=id, **about)
+            return Replayed(verdict, events, base)
         except LogNewerThanCode as error:
-            return Replayed(_newer(events, error), events)
+            return Replayed(_newer(events, error, known), events, base)
         except Exception as error:  # noqa: BLE001  # bytes from anywhere may come to anything
             why = f"it cannot be replayed: {type(error).__name__}: {error}"
-            return Replayed(Verdict(id=id, kind="damaged", length=len(records), why=why), events)
+            return Replayed(Verdict(id=id, kind="damaged", length=known, why=why), events, base)
 
-    async def _of_whole(self, id: ExecutionId, events: Sequence[Event]) -> Replayed:
+    async def _of_whole(self, id: ExecutionId, events: Sequence[Event], base: ExecutionState | None) -> Replayed:
         """Replay a log that can be read.
 
         Raises:
             LogCorrupt: its events do not fit each other.
         """
-        end = _end_of(events)
-        whole = fold(events, empty_state(id))
-        state = whole if end is None else fold(events[: end.sequence], empty_state(id))
+        end, start = _end_of(events), base or empty_state(id)
+        whole = fold(events, start)
+        state = whole if end is None else fold(events[: end.sequence - start.length], start)
         about = Verdict(id=id, kind="same", flow=whole.facts.flow, status=whole.status, length=whole.length)
         flow = self._flows.get(whole.facts.flow)
         if flow is None:
-            return Replayed(self._missing(about), events)
-        return await self._driven(about, events, state, flow=flow, end=end)
+            return Replayed(self._missing(about), events, base)
+        return (await self._driven(about, events, state, flow=flow, end=end))._replace(base=base)
 
     def _missing(self, about: Verdict) -> Verdict:
         try:
@@ -155,8 +162,8 @@ class Replayer:
         if isinstance(stopped, Reached):
             verdict = _reached(about, drive, is_same=is_same)
         else:
-            verdict = _stopped(about, drive, stopped, events)
-        return Replayed(verdict, events, drive.asked, drive.ended, drive.declined)
+            verdict = _stopped(about, drive, stopped)
+        return Replayed(verdict, events, None, drive.asked, drive.ended, drive.declined)
 
     async def _until_it_stops(self, drive: ReplayDrive, flow: Flow[Any, Any]) -> LoomError:
         run_id, driver = drive.state.execution_id, self._driver
@@ -201,24 +208,30 @@ async def _at_frontier(drive: Drive) -> None:
 # -- the log ------------------------------------------------------------------------------------------------------------
 
 
-def _whole(run_id: ExecutionId, records: Sequence[EventRecord], length: int | None) -> list[Event]:
-    """Return the events of a log that begins, has no gap, and is as long as it is said to be.
+def _whole(
+    run_id: ExecutionId, records: Sequence[EventRecord], length: int | None, base: ExecutionState | None
+) -> list[Event]:
+    """Return the events of a log that begins, or goes on from *base*, has no gap, and is as long as it is said to be.
 
     Raises:
         LogCorrupt: it is not so.
     """
-    for place, record in enumerate(records):
+    first = 0
+    if base is not None:
+        first, records = base.length, [record for record in records if record.sequence > base.sequence]
+    for place, record in enumerate(records, first):
         if record.sequence != place:
-            raise LogCorrupt(execution_id=run_id, sequence=place, why=f"it is missing: event {record.sequence} follows")
+            why = f"it is missing: event {record.sequence} follows"
+            raise LogCorrupt(execution_id=run_id, sequence=place, why=why)
         if type(record.type) is not str or type(record.at) is not int:
             raise LogCorrupt(execution_id=run_id, sequence=place, why="its type is no name, or its time no number")
-    if length is not None and len(records) != length:
-        raise LogCorrupt(execution_id=run_id, sequence=len(records), why=f"the log is to have {length} events")
+    if length is not None and first + len(records) != length:
+        raise LogCorrupt(execution_id=run_id, sequence=first + len(records), why=f"the log is to have {length} events")
     events = decode_events(run_id, records)
     for event in events:
         if (wrong := mistyped(event)) is not None:
             raise LogCorrupt(execution_id=run_id, sequence=event.sequence, why=wrong)
-    if not events or events[0].type != "EXECUTION_STARTED":
+    if base is None and (not events or events[0].type != "EXECUTION_STARTED"):
         raise LogCorrupt(execution_id=run_id, sequence=0, why="the log does not begin with EXECUTION_STARTED")
     return events
 
@@ -242,11 +255,11 @@ def _end_of(events: Sequence[Event]) -> Event | None:
     return end
 
 
-def _newer(events: Sequence[Event], error: LogNewerThanCode) -> Verdict:
+def _newer(events: Sequence[Event], error: LogNewerThanCode, length: int) -> Verdict:
     first = next((e for e in events if isinstance(e.payload, dict)), events[0])
     why = f"the log holds {error.what}, which this version of Loom does not know"
     flow = str(getattr(events[0].payload, "flow", ""))
-    about = Verdict(id=error.execution_id, kind="newer", flow=flow, length=len(events))
+    about = Verdict(id=error.execution_id, kind="newer", flow=flow, length=length)
     return _changed(about, sequence=first.sequence, why=why, hint=error.hint)
 
 
@@ -277,11 +290,11 @@ def _reached(about: Verdict, drive: ReplayDrive, *, is_same: bool) -> Verdict:
     )
 
 
-def _stopped(about: Verdict, drive: ReplayDrive, error: LoomError, events: Sequence[Event]) -> Verdict:
+def _stopped(about: Verdict, drive: ReplayDrive, error: LoomError) -> Verdict:
     """Return the verdict of a replay that could not go on, because of *error*."""
     if isinstance(error, values.RecordUnreadable):
         start = cause_of(error)
-        step = None if start is None else str(getattr(events[start].payload, "id", ""))
+        step = None if start is None else drive.identity_of(start)
         sequence = 0 if start is None else drive.outcome_of(start)
         return _changed(about, kind="unreadable", step=step, sequence=sequence, why=str(error), hint=error.hint)
     if not isinstance(error, ReplayDivergence):

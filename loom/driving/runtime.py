@@ -450,7 +450,10 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
         return (await self._loaded(execution_id))[0]
 
     async def events(self, execution_id: str) -> list[Event]:
-        """Return the whole log, decoded. What this code does not know has plain JSON as its payload."""
+        """Return the events that the store has, decoded: the whole log, unless compaction has moved some of it to an archive.
+
+        What this code does not know has plain JSON as its payload.
+        """
         return await read_log(self.storage, ExecutionId(execution_id))
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:

@@ -11,6 +11,7 @@ from loom.core.state import ExecutionState, empty_state
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.loading import loaded
 from loom.driving.reading import refuse_newer
+from loom.driving.stored_log import base_beyond
 from loom.kernel.codec import decode_events
 from loom.kernel.fold import fold
 from loom.spi.event_store import Head, Storage
@@ -37,8 +38,11 @@ async def state_once(storage: Storage, id: str, until: Callable[[ExecutionState]
                 patience.reschedule(asyncio.get_running_loop().time() + APPEARS_S)
             async for record in feed:
                 patience.reschedule(None)
-                refuse_newer(events := decode_events(run_id, [record]))
-                state = fold(events, state)
+                if record.sequence > state.length:
+                    state = await base_beyond(storage, run_id, state.length) or state
+                if record.sequence >= state.length:
+                    refuse_newer(events := decode_events(run_id, [record]))
+                    state = fold(events, state)
                 if until(state) and state.length >= _length(await storage.head(run_id)):
                     break
     except TimeoutError:

@@ -25,13 +25,16 @@ _INCIDENTAL: Final = frozenset(
 
 
 class Side(NamedTuple):
-    """A call in one of the runs: where it starts, how it stands, what it was asked with and what came of it, as on the log."""
+    """A call in one of the runs: where it starts, how it stands, what it was asked with and what came of it, as on the log.
+
+    *attempts* is None where the log does not tell any more.
+    """
 
     sequence: int
     end: int | None
     status: str
     took_ms: int | None
-    attempts: int
+    attempts: int | None
     asked: JsonObject
     outcome: JsonObject
 
@@ -46,17 +49,20 @@ class Difference(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One of the runs that are compared, as a whole: its state, how long it took, and the events that it shares with the first."""
+    """One of the runs that are compared, as a whole: its state, how long it took, and the events that it shares with the first.
+
+    *shared* and *attempts* are None where they cannot be known, since events were moved to an archive.
+    """
 
     id: str
     flow: str
     status: str
     digest: str
     length: int
-    shared: int
+    shared: int | None
     took_ms: int
     calls: int
-    attempts: int
+    attempts: int | None
     result: Json
     failure: Mapping[str, Any] | None
     source: JsonObject | None
@@ -88,22 +94,25 @@ def compare(runs: Sequence[tuple[ExecutionState, ExecutionView, Sequence[Event]]
     ordered = sorted(places, key=lambda id: (places[id], id))
     found = [_difference(id, [table.get(id) for table in tables]) for id in ordered]
     differences = tuple(each for each in found if each is not None)
-    whole = tuple(_run(state, view, events, shared=_shared(first, events)) for state, view, events in runs)
+    is_whole = all(view.compacted is None for _, view, _ in runs)
+    whole = tuple(
+        _run(state, view, shared=_shared(first, events) if is_whole else None) for state, view, events in runs
+    )
     return Comparison(runs=whole, alike=len(found) - len(differences), differences=differences)
 
 
-def _run(state: ExecutionState, view: ExecutionView, events: Sequence[Event], *, shared: int) -> Run:
-    forked = state.facts.forked
+def _run(state: ExecutionState, view: ExecutionView, *, shared: int | None) -> Run:
+    forked, tried = state.facts.forked, [call.attempts for call in view.calls]
     return Run(
         id=view.id,
         flow=view.flow,
         status=view.status,
         digest=view.digest,
-        length=len(events),
+        length=view.last + 1,
         shared=shared,
         took_ms=view.at - view.started_at,
         calls=len(view.calls),
-        attempts=sum(call.attempts for call in view.calls),
+        attempts=None if None in tried else sum(filter(None, tried)),
         result=view.result,
         failure=view.failure,
         source=dict(forked.payload.source) if forked is not None else None,

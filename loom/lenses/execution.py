@@ -40,7 +40,7 @@ class CallView:
 
     *id* is its identity, *scope* that of the scope it stands in and *branch* which branch of it; *start* and *end* are
     sequences, *asked_at* and *ended_at* their times (ms since the epoch). *asked* and *outcome* are the payloads as they
-    stand on the log. *attempts* counts those that began, *due_at* is when a timer fires, a gate times out, or the next
+    stand on the log. *attempts* counts those that began (None: nothing here tells any more), *due_at* is when a timer fires, a gate times out, or the next
     attempt may begin; *by* is the principal of the outcome. A call without an outcome is `abandoned` once its run has
     ended, `cut` where its scope was. A scope is `done` though its branches may still be open, until a record ends it early:
     then its outcome names the branches that came first, or the one that failed.
@@ -57,7 +57,7 @@ class CallView:
     end: int | None
     asked_at: int
     ended_at: int | None
-    attempts: int
+    attempts: int | None
     due_at: int | None
     by: str | None
     asked: Mapping[str, Any]
@@ -121,7 +121,7 @@ class ExecutionView:
     *calls* are its syscalls in the order asked, each scope followed by what stands in it; *gates* what waits for a
     person, *receives* what waits for a message, *held* the topics that are held back, *outcomes* what was learned of
     decisions later. *cancel* says who cancelled it and why, *pause* who paused it. *digest* names the state, *chain* the log
-    so far. Times are ms since the epoch.
+    so far, None where events of it were moved to an archive: *compacted* is the last of those. Times are ms since the epoch.
     """
 
     id: str
@@ -160,7 +160,8 @@ class ExecutionView:
     pause: PauseView | None
     calls: tuple[CallView, ...]
     digest: str
-    chain: str
+    chain: str | None
+    compacted: int | None
 
     def of_kind(self, kind: CallKind) -> list[CallView]:
         """Return the calls of one kind."""
@@ -168,14 +169,19 @@ class ExecutionView:
 
 
 def execution_view(
-    state: ExecutionState, events: Sequence[Event], *, children: Sequence[ExecutionRow] = ()
+    state: ExecutionState,
+    events: Sequence[Event],
+    *,
+    base: ExecutionState | None = None,
+    children: Sequence[ExecutionRow] = (),
 ) -> ExecutionView:
     """Return the view of *state*, which is a fold of the first of *events*; the events tell what a fold need not keep.
 
-    *children* are the rows of the runs that it has started, from the newest on.
+    Where some are missing up to that of *base*, what only they told is left out. *children* are the rows of the runs that it has
+    started, from the newest on.
     """
-    facts = state.facts
-    calls = _calls(state, events[: state.length])
+    facts, past = state.facts, [event for event in events if event.sequence <= state.sequence]
+    calls = _calls(state, past, known_from=0 if base is None else base.length)
     starts = {call.start: call.id for call in calls}
     return ExecutionView(
         id=state.execution_id,
@@ -211,10 +217,11 @@ def execution_view(
         held=tuple(sorted(facts.held)),
         outcomes=tuple(_late(event, starts) for event in facts.outcomes),
         cancel=_cancel(facts.cancel) if facts.cancel is not None else None,
-        pause=_pause(events[: state.length]) if state.status == "paused" else None,
+        pause=_pause(past) if state.status == "paused" else None,
         calls=calls,
         digest=state_digest(state),
-        chain=log_chain(events[: state.length]),
+        chain=log_chain(past) if base is None else None,
+        compacted=None if base is None else base.sequence,
     )
 
 
@@ -234,12 +241,15 @@ def _late(event: Event, ids: Mapping[int, str]) -> LateOutcome:
     return LateOutcome(decision, fact.start, fact.value, fact.note, event.at, by)
 
 
-def _calls(state: ExecutionState, events: Iterable[Event]) -> tuple[CallView, ...]:
+def _calls(state: ExecutionState, events: Iterable[Event], *, known_from: int) -> tuple[CallView, ...]:
     failed = Counter(e.payload.start for e in map(legible, events) if e.type == "STEP_ATTEMPT_FAILED")
     pairs: dict[int, tuple[Event, Event | None]] = {start: (event, None) for start, event in state.open.items()}
     pairs |= {settled.start.sequence: (settled.start, settled.outcome) for settled in state.settled}
     pairs |= {cut.start.sequence: (cut.start, cut.outcome) for cut in state.cuts.values()}
-    views = [_call(state, *map_legible(pairs[start]), tries=failed[start]) for start in sorted(pairs)]
+    views = [
+        _call(state, *map_legible(pairs[start]), tries=None if start < known_from else failed[start])
+        for start in sorted(pairs)
+    ]
     return _by_scope(views)
 
 
@@ -249,7 +259,7 @@ def map_legible(pair: tuple[Event, Event | None]) -> tuple[Event, Event | None]:
     return legible(start), legible(outcome) if outcome is not None else None
 
 
-def _call(state: ExecutionState, start: Event, outcome: Event | None, *, tries: int) -> CallView:
+def _call(state: ExecutionState, start: Event, outcome: Event | None, *, tries: int | None) -> CallView:
     identity = parse(start.payload.id)
     scope = identity.path[-1] if identity.path else None
     known = state.attempts.get(start.sequence, UNTRIED)
@@ -268,7 +278,12 @@ def _call(state: ExecutionState, start: Event, outcome: Event | None, *, tries: 
         end=outcome.sequence if outcome is not None else None,
         asked_at=start.at,
         ended_at=outcome.at if outcome is not None else None,
-        attempts=_attempts(start, outcome, tries=tries, is_resting=status == "resting"),
+        attempts=_attempts(
+            start,
+            outcome,
+            tries=known.failed if tries is None and outcome is None else tries,
+            is_resting=status == "resting",
+        ),
         due_at=known.due_at if status == "resting" else asked.get("due_at"),
         by=outcome.metadata.get("principal") if outcome is not None else None,
         asked=asked,
@@ -276,11 +291,13 @@ def _call(state: ExecutionState, start: Event, outcome: Event | None, *, tries: 
     )
 
 
-def _attempts(start: Event, outcome: Event | None, *, tries: int, is_resting: bool) -> int:
+def _attempts(start: Event, outcome: Event | None, *, tries: int | None, is_resting: bool) -> int | None:
     if start.type != "STEP_STARTED":
         return 0
     if outcome is not None and outcome.type == "STEP_FAILED":
         return int(outcome.payload.attempts)
+    if tries is None:
+        return None
     return tries if is_resting else tries + 1
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from loom.core.envelope import EventEnvelope
 from loom.core.json import JsonObject
 from loom.core.state import Attempts, ExecutionState, RunFacts, empty_state
+from loom.driving.errors import LogCompacted
 from loom.kernel.codec import EXTRA, payload_json
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import EVENTS, evolve
@@ -22,27 +23,39 @@ Event = EventEnvelope[Any]
 _UNKNOWN: Final = "?"
 
 
-def fold_at(events: Sequence[Event], n: int | None = None) -> ExecutionState:
-    """Return the state once event number *n* (None: the last) of a log has happened; *events* begin with number 0.
+def fold_at(events: Sequence[Event], n: int | None = None, *, base: ExecutionState | None = None) -> ExecutionState:
+    """Return the state once event number *n* (None: the last) of a log has happened.
+
+    *events* begin with number 0. With *base*, those up to its own may be missing, and are not looked at.
 
     Raises:
         IndexError: there is no event *n*.
+        LogCompacted: it is before that of *base*.
         LogCorrupt: an event does not fit those before it.
     """
-    last = len(events) - 1 if n is None else n
-    if not 0 <= last < len(events):
+    tail = events if base is None else [event for event in events if event.sequence > base.sequence]
+    first = 0 if base is None else base.length
+    last = first + len(tail) - 1 if n is None else n
+    if not 0 <= last < first + len(tail):
         raise IndexError(last)
-    [state] = deque(states(events[: last + 1]), maxlen=1)
+    if base is not None and last <= base.sequence:
+        if last == base.sequence:
+            return base
+        what = f"the state after event {last} is not known here"
+        raise LogCompacted(execution_id=base.execution_id, through=base.sequence, what=what)
+    [state] = deque(states(tail[: last - first + 1], base=base), maxlen=1)
     return state
 
 
-def states(events: Iterable[Event]) -> Iterator[ExecutionState]:
+def states(events: Iterable[Event], *, base: ExecutionState | None = None) -> Iterator[ExecutionState]:
     """Yield the state after each event of a log, from its first one on. They share what they have in common.
+
+    With *base* they are the events after that one's.
 
     Raises:
         LogCorrupt: an event does not fit those before it.
     """
-    state: ExecutionState | None = None
+    state = base
     newer = False
     for event in events:
         newer = newer or is_newer(event)

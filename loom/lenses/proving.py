@@ -62,6 +62,8 @@ class Proof:
     """What a replay of one run proves. It holds when there are no *problems*.
 
     *digest* is that of all lines, *chain* the one that `loom show` prints, *end* that of how the body ends (None: it has not).
+    Where events were moved to an archive there are only the lines of those that are left, and no chain: *compacted* is the last
+    of those that are gone. What is wrong with the log cannot be told from the rest of it alone.
     """
 
     verdict: Verdict
@@ -69,12 +71,15 @@ class Proof:
     problems: tuple[Problem, ...]
     end: str | None
     digest: str
-    chain: str
+    chain: str | None
+    compacted: int | None = None
 
 
 def proof_of(records: Sequence[EventRecord], replayed: Replayed) -> Proof:
     """Return what *replayed*, the replay of the log *records*, proves."""
     verdict, events, asked = replayed.verdict, replayed.events, replayed.asked
+    if replayed.base is not None:
+        return _of_the_rest(records, replayed, replayed.base)
     by_start = {each.record.start.sequence: each for each in asked}
     folded, damage = _folded(events)
     lines = tuple(_lines(records, events, by_start, folded))
@@ -92,6 +97,24 @@ def proof_of(records: Sequence[EventRecord], replayed: Replayed) -> Proof:
     whole = values.digest([verdict.id, [list(line) for line in lines], end])
     chain = log_chain(events) if events else ""
     return Proof(verdict=verdict, lines=lines, problems=tuple(problems), end=end, digest=whole, chain=chain)
+
+
+def _of_the_rest(records: Sequence[EventRecord], replayed: Replayed, base: ExecutionState) -> Proof:
+    """Return what can be said of a run whose first events are not in its log any more."""
+    by_start = {each.record.start.sequence: each for each in replayed.asked}
+    folded, _ = _folded(replayed.events, base)
+    rest = [record for record in records if record.sequence > base.sequence]
+    lines = tuple(_lines(rest, replayed.events, by_start, folded))
+    end = None if replayed.end is None else values.digest([replayed.end[0], _plain(replayed.end[1])])
+    return Proof(
+        verdict=replayed.verdict,
+        lines=lines,
+        problems=tuple(_of_verdict(replayed.verdict)),
+        end=end,
+        digest=values.digest([replayed.verdict.id, [list(line) for line in lines], end]),
+        chain=None,
+        compacted=base.sequence,
+    )
 
 
 def differing(proof: Proof, expected: Mapping[str, Any] | str) -> list[Problem]:
@@ -122,11 +145,11 @@ def differing(proof: Proof, expected: Mapping[str, Any] | str) -> list[Problem]:
 # -- the lines ---------------------------------------------------------------------------------------------------------
 
 
-def _folded(events: Sequence[Event]) -> tuple[list[ExecutionState], list[Problem]]:
+def _folded(events: Sequence[Event], base: ExecutionState | None = None) -> tuple[list[ExecutionState], list[Problem]]:
     """Return the states of the log, as far as it can be folded."""
     folded: list[ExecutionState] = []
     try:
-        folded.extend(states(events))  # those before an error stay
+        folded.extend(states(events, base=base))  # those before an error stay
     except LogCorrupt as error:
         return folded, [Problem(error.sequence, error.why)]
     return folded, []

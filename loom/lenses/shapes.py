@@ -57,6 +57,7 @@ def execution_json(view: ExecutionView) -> JsonObject:
         ],
         "digest": view.digest,
         "chain": view.chain,
+        "compacted": view.compacted,
     }
 
 

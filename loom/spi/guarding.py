@@ -27,7 +27,11 @@ class Rehearsal(Protocol):
     def tools(self) -> Mapping[str, Step[Any, Any]]: ...
 
     async def log(self) -> Sequence[EventRecord]:
-        """Return its log, with the end that it has come to if it is about to end."""
+        """Return what the store has of its log, with the end that it has come to if it is about to end."""
+        ...
+
+    async def base(self) -> bytes:
+        """Return the state, encoded, before which events of the log were moved to an archive; empty where none were."""
         ...
 
     async def replay(self) -> None:

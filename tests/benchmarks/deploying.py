@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from loom.devtools.deploying import Checking, StoredRun, report_of
-from loom.driving.replaying import stored_log
+from loom.driving.stored_log import stored_records
 from loom.spi.event_store import ExecutionQuery, Storage
 from tests.benchmarks.flows import FLOWS, each, gated, make_app, mapped
 from tests.benchmarks.report import Line, Target, plain
@@ -54,4 +54,4 @@ async def _checked_seconds(database: Path, count: int) -> float:
 async def _runs(storage: Storage) -> AsyncIterator[StoredRun]:
     query = ExecutionQuery(limit=10_000)
     for row in await storage.find(query):
-        yield StoredRun(row.execution_id, await stored_log(storage, row.execution_id), row.length)
+        yield StoredRun(row.execution_id, await stored_records(storage, row.execution_id), row.length)

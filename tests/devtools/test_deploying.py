@@ -20,7 +20,7 @@ import loom
 from loom.core.ids import ExecutionId
 from loom.devtools.bundles import BundleUnreadable, lines_of, runs_of
 from loom.devtools.deploying import Checking, StoredRun, family, report_of
-from loom.driving.replaying import stored_log
+from loom.driving.stored_log import stored_records
 from loom.driving.verdicts import Verdict
 from loom.spi.event_store import EventRecord
 from loom.spi.memory import MemoryStorage
@@ -60,7 +60,7 @@ async def recorded() -> dict[str, list[EventRecord]]:
     await app.runtime.start(refund, Claim(amount=7), id=WAITING)
     await app.runtime.start(refund, Claim(amount=7), id=DONE)
     await app.runtime.resume(DONE, answer=True)
-    return {run: await stored_log(storage, ExecutionId(run)) for run in (WAITING, DONE)}
+    return {run: await stored_records(storage, ExecutionId(run)) for run in (WAITING, DONE)}
 
 
 async def verdict_on(flow: loom.Flow[Any, Any] | None, run: str, log: Sequence[EventRecord], **known: Any) -> Verdict:
@@ -103,7 +103,7 @@ async def test_the_verdict_on_a_run_that_waits_is_what_becomes_of_it(change: str
     storage = MemoryStorage()
     before = loom.define_config(flows=[refund], storage=storage)
     await before.runtime.start(refund, Claim(amount=7), id=WAITING)
-    verdict = await verdict_on(CHANGED[change], WAITING, await stored_log(storage, ExecutionId(WAITING)))
+    verdict = await verdict_on(CHANGED[change], WAITING, await stored_records(storage, ExecutionId(WAITING)))
     after = loom.define_config(flows=[CHANGED[change]], storage=storage)
 
     refused: loom.LoomError | None = None
@@ -140,7 +140,7 @@ async def test_what_reads_the_world_breaks_with_the_same_code() -> None:
     storage = MemoryStorage()
     app = loom.define_config(flows=[unsteady], storage=storage)
     await app.runtime.start(unsteady, id="r")
-    log = await stored_log(storage, ExecutionId("r"))
+    log = await stored_records(storage, ExecutionId("r"))
 
     verdict = await verdict_on(unsteady, "r", log)
 
@@ -329,7 +329,7 @@ async def reaching(ctx: loom.Context) -> None:
 async def test_a_replay_is_cut_off_from_the_world_and_says_who_reached_for_it(how: Any) -> None:
     storage = MemoryStorage()
     await loom.define_config(flows=[reaching], storage=storage).runtime.start(reaching, id="r")
-    log = await stored_log(storage, ExecutionId("r"))
+    log = await stored_records(storage, ExecutionId("r"))
     REACHING["how"] = how
 
     try:
@@ -364,7 +364,7 @@ async def test_verdicts_come_one_by_one() -> None:
 async def test_an_app_that_allows_other_arguments_is_checked_as_one(on_change: Any, kind: str) -> None:
     storage = MemoryStorage()
     await loom.define_config(flows=[unsteady], storage=storage).runtime.start(unsteady, id="r")
-    log = await stored_log(storage, ExecutionId("r"))
+    log = await stored_records(storage, ExecutionId("r"))
 
     checking = Checking({"unsteady": unsteady}, on_change=on_change)
     verdict = (await checking.replayed(StoredRun("r", log))).verdict

@@ -19,7 +19,8 @@ from loom.core.flow import Flow
 from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
 from loom.driving.replay_drive import PATIENCE_S
-from loom.driving.replaying import LogReader, Replayer, ReplayRefuses, _journal, _Nothing, stored_log
+from loom.driving.replaying import Replayer, ReplayRefuses, _journal, _Nothing
+from loom.driving.stored_log import LogReader, stored_records
 from loom.driving.verdicts import Verdict
 from loom.kernel.errors import ReplayDivergence
 from loom.spi.event_store import EventRecord, ExecutionQuery
@@ -126,7 +127,9 @@ async def test_parents_and_children_replay_each_by_its_own_log_and_start_nobody(
     rows = await storage.find(ExecutionQuery())
 
     found = {
-        row.execution_id: (await replayer.replay(row.execution_id, await stored_log(storage, row.execution_id))).verdict
+        row.execution_id: (
+            await replayer.replay(row.execution_id, await stored_records(storage, row.execution_id))
+        ).verdict
         for row in rows
     }
 
@@ -159,7 +162,7 @@ async def test_a_run_in_doubt_and_each_link_of_a_chain_replay() -> None:
     await app.runtime.start(rolls, id="chain")
 
     found = [
-        await verdict_of(await stored_log(storage, row.execution_id), flow, run=row.execution_id)
+        await verdict_of(await stored_records(storage, row.execution_id), flow, run=row.execution_id)
         for row in await storage.find(ExecutionQuery())
         for flow in (doubtful, rolls)
         if flow.id == row.index.flow
@@ -178,7 +181,7 @@ async def test_a_run_in_doubt_and_each_link_of_a_chain_replay() -> None:
 
 def test_what_a_replay_is_given_of_a_store_can_read_and_nothing_else() -> None:
     assert [name for name in vars(LogReader) if not name.startswith("_")] == ["read"]
-    assert get_type_hints(stored_log)["reader"] is LogReader
+    assert get_type_hints(stored_records)["reader"] is LogReader
     assert "storage" not in get_type_hints(Replayer.__init__)
 
 
@@ -201,7 +204,7 @@ async def talks(ctx: loom.Context) -> None:
 async def test_a_replay_says_nothing_that_the_flow_said_before(caplog: pytest.LogCaptureFixture) -> None:
     storage = MemoryStorage()
     await loom.define_config(flows=[talks], storage=storage).runtime.start(talks, id="r")
-    log = await stored_log(storage, ExecutionId("r"))
+    log = await stored_records(storage, ExecutionId("r"))
     said = [record.getMessage() for record in caplog.records]
     caplog.clear()
 
@@ -229,7 +232,7 @@ async def test_a_flow_that_waits_by_itself_is_given_time_once_and_not_once_a_run
     app = loom.define_config(flows=[dawdling(2, seconds=0)], storage=storage)
     for n in range(4):
         await app.runtime.start("dawdling", id=f"r-{n}")
-    held = [await stored_log(storage, ExecutionId(f"r-{n}")) for n in range(4)]
+    held = [await stored_records(storage, ExecutionId(f"r-{n}")) for n in range(4)]
     patient, never = dawdling(2, seconds=0.05), dawdling(1, seconds=3600)
     begun = asyncio.get_running_loop().time()
 
@@ -263,7 +266,7 @@ async def test_a_run_that_diverged_is_well_again_once_the_code_is_mended() -> No
     broken = loom.define_config(flows=[silent], storage=storage)
     with pytest.raises(ReplayDivergence):
         await broken.runtime.resume("r", answer=None)
-    log = await stored_log(storage, ExecutionId("r"))
+    log = await stored_records(storage, ExecutionId("r"))
 
     found = [await verdict_of(log, flow, run="r") for flow in (silent, talks)]
 

@@ -43,7 +43,8 @@ async def verdict_elsewhere(rehearsal: Rehearsal, seed: int) -> Verdict | None:
     Raises:
         NoAnswer: it could not be replayed there.
     """
-    asked = json.dumps(_question(rehearsal, await rehearsal.log())).encode()
+    question = {**_question(rehearsal, await rehearsal.log()), "base": _text(await rehearsal.base())}
+    asked = json.dumps(question).encode()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "ignore", "-m", __name__),
         stdin=asyncio.subprocess.PIPE,
@@ -97,7 +98,7 @@ def main() -> None:
         flows = {each.id: each for each in _held(modules, Flow)}
         tools = {each.id: each for each in _held(modules, Step)}
         log = [EventRecord(at, type_, when, *map(base64.b64decode, data)) for at, type_, when, *data in asked["log"]]
-        verdict = asyncio.run(rehearsed(flows, tools, asked["id"], log))
+        verdict = asyncio.run(rehearsed(flows, tools, asked["id"], log, base=base64.b64decode(asked["base"])))
     sys.stdout.write(json.dumps(None if verdict is None else _json(verdict), default=str))
 
 

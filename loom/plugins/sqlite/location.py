@@ -11,6 +11,7 @@ from loom.core.errors import InvalidDeclaration
 
 DEFAULT_PATH: Final = Path(".loom/loom.db")
 VARIABLE: Final = "LOOM_STORE"
+ARCHIVE_VARIABLE: Final = "LOOM_ARCHIVE"
 
 
 class StoreName(NamedTuple):
@@ -52,17 +53,40 @@ def store_name(
         InvalidDeclaration: the pyproject.toml cannot be read.
     """
     folder = folder or Path.cwd()
-    if given:
-        return StoreName(given, folder, "--store")
-    named = (os.environ if environ is None else environ).get(VARIABLE)
-    if named:
-        return StoreName(named, folder, VARIABLE)
-    project = nearest_project(folder)
-    if project is not None and (written := loom_table(project).get("store")) is not None:
-        return StoreName(_text(written, project), project.parent, f"[tool.loom] store in {project}")
+    if (name := _named("store", VARIABLE, given, folder=folder, environ=environ)) is not None:
+        return name
     # A project's store is one, from whichever of its folders it is looked for.
+    project = nearest_project(folder)
     home = project.parent if project is not None and loom_table(project) else folder
     return StoreName("", home, "the default")
+
+
+def archive_name(
+    given: str | None = None, *, folder: Path | None = None, environ: Mapping[str, str] | None = None
+) -> StoreName | None:
+    """Return what names the archive, None where nobody does: it is never implied by the store.
+
+    The first of these that is there: *given*, the variable `LOOM_ARCHIVE`, `[tool.loom] archive` in the nearest pyproject.toml.
+
+    Raises:
+        InvalidDeclaration: the pyproject.toml cannot be read.
+    """
+    return _named("archive", ARCHIVE_VARIABLE, given, folder=folder or Path.cwd(), environ=environ)
+
+
+def _named(
+    key: str, variable: str, given: str | None, *, folder: Path, environ: Mapping[str, str] | None
+) -> StoreName | None:
+    """Return what names the store that is set as *key*, None where nobody does."""
+    if given:
+        return StoreName(given, folder, f"--{key}")
+    named = (os.environ if environ is None else environ).get(variable)
+    if named:
+        return StoreName(named, folder, variable)
+    project = nearest_project(folder)
+    if project is not None and (written := loom_table(project).get(key)) is not None:
+        return StoreName(_text(key, written, project), project.parent, f"[tool.loom] {key} in {project}")
+    return None
 
 
 def path_of(store: str) -> Path:
@@ -121,7 +145,7 @@ def loom_table(project: Path) -> dict[str, Any]:
     return table
 
 
-def _text(value: object, project: Path) -> str:
+def _text(key: str, value: object, project: Path) -> str:
     if not isinstance(value, str):
-        raise InvalidDeclaration(f"[tool.loom] store in {project} is {value!r}, no text", hint="Give a path.")
+        raise InvalidDeclaration(f"[tool.loom] {key} in {project} is {value!r}, no text", hint="Give a path.")
     return value
