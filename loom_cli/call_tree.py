@@ -117,7 +117,7 @@ def _call_row(screen: Screen, call: CallView, lead: str, now_ms: int) -> Row:
 
 def _remark(screen: Screen, call: CallView, now_ms: int) -> str:
     told = [word for word in (_kind_remark(screen, call, now_ms), _status_remark(call, now_ms)) if word]
-    if call.attempts > 1:
+    if call.attempts is not None and call.attempts > 1:
         told.append(f"{call.attempts} attempts")
     if call.failure is not None:
         told.append(one_line(failure_text(call.failure)))

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import typer
 
     from loom.app.config import LoomApp
+    from loom.plugins.postgres.storage import PostgresStorage
+    from loom.plugins.sqlite.location import StoreName
+    from loom.plugins.sqlite.storage import SqliteStorage
+    from loom.spi.archive_store import ArchiveStore
     from loom.spi.event_store import Storage
     from loom.spi.where import Where
 
@@ -94,15 +98,25 @@ class Cli:
         finally:
             await writer.close()
 
+    def archive(self, archive: str | None, *, readonly: bool) -> ArchiveStore:
+        """Return the archive that *archive* or the surroundings name. It opens nothing yet.
+
+        Raises:
+            Usage: nobody names one; the store itself is never taken for it.
+        """
+        from loom.plugins.sqlite.location import archive_name
+
+        name = archive_name(archive, folder=self.folder)
+        if name is None:
+            hint = "name a store for it with --archive URL, LOOM_ARCHIVE, or archive in [tool.loom]"
+            raise Usage("no archive is named", hint=hint)
+        return _opened(name, readonly=readonly)
+
     def _store(self, store: str | None, *, readonly: bool) -> Storage:
-        from loom.plugins.sqlite import SqliteStorage
-        from loom.plugins.sqlite.location import is_postgres, store_location, store_name
+        from loom.plugins.sqlite.location import DEFAULT_PATH, store_name
 
-        if is_postgres(dsn := store_name(store, folder=self.folder).text):
-            from loom.plugins.postgres import PostgresStorage
-
-            return PostgresStorage(dsn, readonly=readonly)
-        return SqliteStorage(store_location(store, folder=self.folder).path, readonly=readonly)
+        name = store_name(store, folder=self.folder)
+        return _opened(name if name.text else name._replace(text=str(DEFAULT_PATH)), readonly=readonly)
 
     def where(self, wheres: Sequence[str] | None, names: Sequence[str] | None) -> Where | None:
         """Return the condition that `--where` and the names of saved queries come to, seen from now; None: no condition.
@@ -140,3 +154,14 @@ class Cli:
         from loom.devtools.strict import OTHER_HASHES, Strict
 
         return loaded.guarded(Strict(elsewhere=OTHER_HASHES if elsewhere else ()))
+
+
+def _opened(name: StoreName, *, readonly: bool) -> SqliteStorage | PostgresStorage:
+    from loom.plugins.sqlite import SqliteStorage
+    from loom.plugins.sqlite.location import is_postgres, path_of
+
+    if is_postgres(name.text):
+        from loom.plugins.postgres import PostgresStorage
+
+        return PostgresStorage(name.text, readonly=readonly)
+    return SqliteStorage(name.base / path_of(name.text), readonly=readonly)

@@ -51,6 +51,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
     ),
     "Keep": (
         Row("backup", "loom_cli.commands.backup", "Copy a store that is in use, all of one moment"),
+        Row("compact", "loom_cli.commands.compact", "Move the first part of logs to an archive"),
         Row("retention run", "loom_cli.commands.retention_run", "Delete runs that ended long enough ago, by a policy"),
     ),
     "Look": (

@@ -86,6 +86,8 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int, *, is_cancellin
     if stop := stop_words(view):
         grace = view.cancel.grace_until_at if view.cancel is not None and is_cancelling else None
         screen.line(Styled(joined(stop, f"grace {until_words(grace, now_ms)}" if grace else ""), "dim"))
+    if view.compacted is not None:
+        screen.line(Styled(f"events up to {view.compacted} are in an archive", "dim"))
     if view.sequence < view.last:
         screen.line(Styled(f"as it stood after event {view.sequence} of {view.last}", "cyan"))
 
@@ -218,7 +220,9 @@ def _draw_values(screen: Screen, view: ExecutionView) -> None:
 
 def _cause(view: ExecutionView) -> Cause | None:
     call = next((call for call in view.calls if call.id == view.cause), None)
-    return Cause(call.id, call.asked.get("args"), call.failure, call.attempts) if call and call.failure else None
+    if call is None or call.failure is None:
+        return None
+    return Cause(call.id, call.asked.get("args"), call.failure, call.attempts or 1)
 
 
 def _draw_children(screen: Screen, view: ExecutionView, hints: Hints, *, every: bool) -> None:
@@ -238,7 +242,7 @@ def draw_call(screen: Screen, view: ExecutionView, call: CallView) -> None:
     """Print one call: what it was asked with, what came of it, how it failed."""
     screen.line(Styled(call.id, "bold"), f"  {call.status.replace('_', ' ')}", Styled(f"  of {view.id}", "dim"))
     took = f", took {duration(call.ended_at - call.asked_at)}" if call.ended_at is not None else ""
-    tries = f", {counted(call.attempts, 'attempt', 'attempts')}" if call.kind == "step" else ""
+    tries = f", {counted(call.attempts, 'attempt', 'attempts')}" if call.kind == "step" and call.attempts else ""
     by = f", by {call.by}" if call.by else ""
     events = f"event {call.start}" + (f" to {call.end}" if call.end not in (None, call.start) else "")
     screen.line(Styled(f"{call.kind}, asked {date_time(call.asked_at)}{took}{tries}{by}, {events}", "dim"))

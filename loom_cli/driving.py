@@ -23,6 +23,7 @@ from loom.core.state import UNTRIED, ExecutionState
 from loom.core.step import Step
 from loom.driving.errors import ExecutionAlreadyExists
 from loom.driving.runtime import WorkflowRuntime
+from loom.driving.stored_log import StoredLog
 from loom.kernel.errors import DriveInterrupted, ReplayDivergence
 from loom.services.piling import PILE
 from loom.spi.memory import MemoryStorage
@@ -100,10 +101,10 @@ class Driving:
                 self._cli.screen.note(Styled(crowded_words(state.facts.flow, PILE), "yellow"))
             return state, outcome
 
-    def go_on(self, execution_id: str, past: Sequence[Event], verb: Verb, *, wanted: str = "") -> ExitCode:
+    def go_on(self, execution_id: str, past: StoredLog, verb: Verb, *, wanted: str = "") -> ExitCode:
         """Drive *execution_id* on, whose log so far is *past*. Ends well, too, when it stands as *wanted* then."""
         self._id, self._wanted = execution_id, wanted
-        return self._drive(verb, progress_of(past, attempts_max=attempts_max(self._app)))
+        return self._drive(verb, progress_of(past.tail, base=past.base, attempts_max=attempts_max(self._app)))
 
     def started(self, execution_id: str) -> None:
         """Show the id: the run is durable from now on."""
@@ -111,10 +112,10 @@ class Driving:
         if not self._quiet:
             self._watcher.say(f"{execution_id} started", "bold")
 
-    def tell_state(self, execution_id: str, past: Sequence[Event], *, wanted: str = "") -> ExitCode:
+    def tell_state(self, execution_id: str, past: StoredLog, *, wanted: str = "") -> ExitCode:
         """Tell where *execution_id* stands by its log, without driving it. Ends well, too, when it stands as *wanted*."""
         self._id, self._wanted = execution_id, wanted
-        state = progress_of(past).state
+        state = past.state()
         return self._tell(End(state, outcome_of(state)))
 
     def hints(self, execution_id: str = "") -> Hints:

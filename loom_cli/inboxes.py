@@ -14,7 +14,7 @@ from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode
 from loom_cli.hints import Hints
 from loom_cli.readable import readable
-from loom_cli.reading import lane_of, whole_log
+from loom_cli.reading import lane_of, log_meant
 from loom_cli.screen import Screen, Styled
 from loom_cli.times import distance
 from loom_cli.wording import counted, joined
@@ -85,9 +85,9 @@ class Inboxes:
 
 
 async def _inbox(storage: Storage, text: str) -> tuple[ExecutionId, list[TopicView]]:
-    events = await whole_log(storage, text)
-    run_id = events[0].execution_id
-    return run_id, inbox_view(fold_at(events), await lane_of(storage, run_id))
+    log = await log_meant(storage, text)
+    state = fold_at(log.events, base=log.base)
+    return log.run_id, inbox_view(state, await lane_of(storage, log.run_id))
 
 
 def draw_inbox(screen: Screen, topics: list[TopicView], hints: Hints, *, now_ms: int) -> None:

@@ -34,20 +34,22 @@ class Live:
         run_id = await meant_id(storage, text)
         changes = Changes(storage, run_id)
         async for change in changes:
-            self._show(change)
+            self._show(change, changes.before)
         assert changes.state is not None
         self._tell(changes.state)
         return exit_code_of_status(changes.state.status)
 
-    def _show(self, change: Change) -> None:
+    def _show(self, change: Change, before: ExecutionState) -> None:
         if self._as_json:
             self._cli.screen.json(state_line(change), indent=None)
             self._cli.screen.flush()
             return
-        if change.event.sequence == 0:  # of a run, or of the next link of its chain
+        known = self._watcher.progress.state
+        if change.event.sequence == 0 or known.length != before.length:  # a log begins, or events of it were moved away
             self._watcher.end()
-            self._watcher = watcher_for(self._screen, progress_of(()), self._cli.now_ms, quiet=False)
-            self._watcher.say(f"{change.event.execution_id} started", "bold")
+            progress = progress_of((), base=before if before.length else None)
+            self._watcher = watcher_for(self._screen, progress, self._cli.now_ms, quiet=False)
+            self._watcher.say(f"{change.event.execution_id} {'goes on' if before.length else 'started'}", "bold")
         self._watcher.event(change.event)
 
     def _tell(self, state: ExecutionState) -> None:

@@ -38,6 +38,12 @@ StoreOption: TypeAlias = Annotated[
         "--store", metavar="URL", help="The store: a path, or the URL of an SQLite file or a Postgres database."
     ),
 ]
+ArchiveOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--archive", metavar="URL", help="The archive: a path, or the URL of an SQLite file or a Postgres database."
+    ),
+]
 AppOption: TypeAlias = Annotated[
     str | None, typer.Option("--app", metavar="MODULE:ATTRIBUTE", help="The app, instead of app.py or [tool.loom] app.")
 ]

@@ -21,7 +21,7 @@ from loom.plugins.sqlite.location import nearest_project
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.linting import python_files, reader
-from loom_cli.reading import whole_log
+from loom_cli.reading import log_meant
 from loom_cli.screen import Screen, Styled, cell_len
 from loom_cli.sources import read_sources
 from loom_cli.times import date_time
@@ -61,7 +61,8 @@ def pictured(cli: Cli, flow: str, run: str | None, *, store: str | None) -> Pict
     graph = graph_of(shape)
     if run is None:
         return Picture(shape, graph)
-    state = fold_at(cli.run(whole_log(cli.reader(store), run)), None)
+    log = cli.run(log_meant(cli.reader(store), run))
+    state = fold_at(log.events, base=log.base)
     if state.facts.flow != shape.flow:
         raise Usage(
             f"{state.execution_id} is a run of {state.facts.flow}, not of {flow}",

@@ -64,10 +64,12 @@ class Line(NamedTuple):
     note: str = ""
 
 
-def progress_of(events: Iterable[Event], *, attempts_max: Mapping[str, int] | None = None) -> Progress:
-    """Return the progress that *events*, a log from its start, make."""
+def progress_of(
+    events: Iterable[Event], *, base: ExecutionState | None = None, attempts_max: Mapping[str, int] | None = None
+) -> Progress:
+    """Return the progress that *events*, a log from its start or from *base* on, make."""
     nothing: HashTrieMap[int, int] = HashTrieMap()
-    first = Progress(empty_state(ExecutionId("")), nothing, attempts_max or {})
+    first = Progress(base or empty_state(ExecutionId("")), nothing, attempts_max or {})
     return reduce(update, events, first)
 
 

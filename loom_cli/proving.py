@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from loom.devtools.deploying import StoredRun
+from loom.driving.errors import LogCompacted
 from loom.lenses.proving import Problem, Proof, differing, proof_of
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
@@ -77,6 +78,9 @@ class Proving:
                 run = await anext(runs)
         finally:
             await storage.close()
+        if self._prove and run.base is not None:
+            what = "not all of it can be proved: `loom replay` without --prove goes by its checkpoint"
+            raise LogCompacted(execution_id=run.id, through=run.base.sequence, what=what)
         checking = checking_of(self._app)
         replayed = await checking.replayed(run)
         return proof_of(run.records, replayed._replace(verdict=from_here(replayed.verdict, self._cli.folder)))
@@ -110,6 +114,7 @@ def proof_json(proof: Proof, problems: Sequence[Problem], *, proved: bool) -> di
         "status": proof.verdict.status,
         "digest": proof.digest,
         "chain": proof.chain,
+        "compacted": proof.compacted,
         "end": proof.end,
         "proved": not problems if proved else None,
         "verdict": verdict_json(proof.verdict),
@@ -143,6 +148,9 @@ def draw_proof(screen: Screen, proof: Proof, problems: Sequence[Problem], *, pro
             f"event {each.sequence} {types.get(each.sequence, '')}".rstrip() if each.sequence is not None else "the run"
         )
         screen.line(Styled(f"  {screen.sign('failed')} {at}", "red"), f"  {each.what}")
+    if proof.compacted is not None:
+        told = f"events up to {proof.compacted} are in an archive; it was replayed by its checkpoint"
+        screen.line(Styled(f"  {told}", "dim"))
     screen.line(Styled("  digest  ", "dim"), proof.digest)
     if proved and not problems:
         screen.line(Styled(f"  {screen.sign('done')} ", "green"), f"proved: {counted(len(types), 'event', 'events')}")

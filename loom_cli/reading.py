@@ -1,4 +1,4 @@
-"""What the reading commands ask of a store: one log, whole, by any beginning of its id that is unique."""
+"""What the reading commands ask of a store: one log, by any beginning of its id that is unique."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.driving import chains
 from loom.driving.errors import ExecutionNotFound
-from loom.driving.reading import read_log
+from loom.driving.stored_log import StoredLog, log_of
 from loom.lenses.inbox import UnreadMessage, unread_messages
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Request, Storage
 from loom_cli.ids import meant_id
@@ -20,20 +20,21 @@ CHILDREN_MAX: Final = 1000
 """So many children of a run are looked at, the newest."""
 
 
-async def whole_log(storage: Storage, text: str) -> list[Event]:
-    """Return the events of the execution that *text* means: of a chain, unless *text* names a later link, the last log.
+async def log_meant(storage: Storage, text: str) -> StoredLog:
+    """Return the log of the execution that *text* means: of a chain, unless *text* names a later link, the last one.
 
     Raises:
         AmbiguousExecution, ExecutionNotFound: *text* means none, or several.
         LogCorrupt: a record cannot be read.
+        SnapshotUnusable: the checkpoint cannot be read that stands for events which were moved away.
     """
     run_id = await meant_id(storage, text)
     if not chains.is_later_link(run_id) and (row := await storage.row(run_id)) is not None:
         run_id = (await chains.last_link(storage, row)).execution_id
-    events = await read_log(storage, run_id)
-    if not events:  # deleted since we found it
+    log = await log_of(storage, run_id)
+    if not log.events:  # deleted since we found it
         raise ExecutionNotFound(execution_id=text, store=storage.url)
-    return events
+    return log
 
 
 async def lane_of(storage: Storage, run_id: ExecutionId) -> Sequence[Request]:

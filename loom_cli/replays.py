@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from loom.core.ids import ExecutionId
 from loom.devtools.deploying import Checking, StoredRun
-from loom.driving.replaying import stored_log
+from loom.driving.errors import SnapshotUnusable
+from loom.driving.stored_log import records_of
 from loom.driving.verdicts import Verdict, VerdictKind
 from loom.spi.errors import StoreCorrupt
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
@@ -71,11 +72,12 @@ async def runs_in(storage: Storage, meant: Meant) -> AsyncIterator[StoredRun]:
             row = await storage.row(run_id)
             yield await _run(storage, run_id, None if row is None else row.length)
         return
-    async for row in _rows(storage, meant.where):
+    async for row in rows_where(storage, meant.where):
         yield await _run(storage, row.execution_id, row.length)
 
 
-async def _rows(storage: Storage, where: Where | None) -> AsyncIterator[ExecutionRow]:
+async def rows_where(storage: Storage, where: Where | None) -> AsyncIterator[ExecutionRow]:
+    """Yield the rows of all runs that are *where*, the newest first."""
     cursor: tuple[int, str] | None = None
     while rows := await storage.find(ExecutionQuery(where=where, limit=PAGE, before=cursor)):
         for row in rows:
@@ -87,9 +89,10 @@ async def _rows(storage: Storage, where: Where | None) -> AsyncIterator[Executio
 
 async def _run(storage: Storage, run_id: ExecutionId, length: int | None) -> StoredRun:
     try:
-        return StoredRun(run_id, await stored_log(storage, run_id), length)
-    except StoreCorrupt as error:
+        stored = await records_of(storage, run_id)
+    except (StoreCorrupt, SnapshotUnusable) as error:
         return StoredRun(run_id, (), fault=str(error))
+    return StoredRun(run_id, stored.records, length, base=stored.base)
 
 
 def meant_by(ids: Sequence[str], where: Where | None, *, every: bool) -> Meant:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -11,12 +10,12 @@ from loom.core.changes import OnChange
 from loom.core.errors import ExecutionTerminated
 from loom.core.ids import ExecutionId
 from loom.core.missing import MISSING
-from loom.core.state import ExecutionState, empty_state
+from loom.core.state import ExecutionState
 from loom.core.views import OpenGate
 from loom.driving.addressing import gate_meant
 from loom.driving.reading import refuse_newer
 from loom.driving.simulating import require_fork
-from loom.kernel.fold import fold
+from loom.driving.stored_log import StoredLog, log_of
 from loom.values import InvalidPayload
 from loom_cli.asking import ask_person, confirmed
 from loom_cli.cli import Cli
@@ -28,7 +27,6 @@ from loom_cli.hints import Hints
 from loom_cli.ids import meant_id
 from loom_cli.outcomes import Teller
 from loom_cli.unknown_fields import refuse_unknown_fields
-from loom_cli.wording import Event
 
 
 class Answer(NamedTuple):
@@ -90,13 +88,13 @@ class Resuming:
     def resume(self, text: str, given: Answer) -> ExitCode:
         """Resume the run whose id begins with *text*."""
         run_id, past = self._cli.run(load(self._app, text))
-        state = fold(past, empty_state(run_id))
+        state = past.state()
         if self._simulate:
             require_fork(state)
         if state.status == "forked" and (given != Answer(MISSING, None, None) or self._cli.screen.interactive):
             self._cli.screen.note(f"driving {run_id} to where it waits")
             run_id, past = self._cli.run(self._driven_to_a_gate(run_id))
-            state = fold(past, empty_state(run_id))
+            state = past.state()
         step = next_of(state, given, self._driving.hints(run_id), now_ms=self._cli.now_ms())
         waits_unasked = step.kind == "choose" or (step.kind == "ask" and given.gate is None)
         if waits_unasked and state.facts.cancel is None and self._cli.run(_is_to_end(self._app, run_id)):
@@ -114,11 +112,11 @@ class Resuming:
             return self._driving.tell_state(run_id, past)
         return self._ask(run_id, past, step.gate)
 
-    async def _driven_to_a_gate(self, run_id: ExecutionId) -> tuple[ExecutionId, Sequence[Event]]:
+    async def _driven_to_a_gate(self, run_id: ExecutionId) -> tuple[ExecutionId, StoredLog]:
         """Drive a fork that nobody has driven yet: what it is to be answered at is asked anew."""
         async with self._app:
             await self._verb(run_id, MISSING, None)(self._app.runtime)
-            return run_id, await self._app.runtime.events(run_id)
+            return run_id, await log_of(self._app.storage, run_id)
 
     def _verb(self, run_id: ExecutionId, answer: Any, gate: OpenGate | None) -> Verb:
         return lambda runtime: runtime.resume(
@@ -132,12 +130,12 @@ class Resuming:
             linger_s=self._linger_s,
         )
 
-    def _answer(self, run_id: ExecutionId, past: Sequence[Event], answer: Any, gate: OpenGate) -> ExitCode:
+    def _answer(self, run_id: ExecutionId, past: StoredLog, answer: Any, gate: OpenGate) -> ExitCode:
         return self._driving.go_on(run_id, past, self._verb(run_id, answer, gate))
 
     # -- a person --------------------------------------------------------------------------------------------------
 
-    def _ask(self, run_id: ExecutionId, past: Sequence[Event], gate: OpenGate) -> ExitCode:
+    def _ask(self, run_id: ExecutionId, past: StoredLog, gate: OpenGate) -> ExitCode:
         """Show what *gate* asks, ask for the answer until it fits, and hand it in bound to what was shown."""
         screen = self._cli.screen
         Teller(screen, self._driving.hints(run_id), self._cli.now_ms).question(gate)
@@ -173,7 +171,7 @@ async def _is_to_end(app: LoomApp, run_id: ExecutionId) -> bool:
         return row is not None and is_cancelling(row)
 
 
-async def load(app: LoomApp, text: str) -> tuple[ExecutionId, Sequence[Event]]:
+async def load(app: LoomApp, text: str) -> tuple[ExecutionId, StoredLog]:
     """Return the id that *text* is, or begins, and its log.
 
     Raises:
@@ -182,6 +180,6 @@ async def load(app: LoomApp, text: str) -> tuple[ExecutionId, Sequence[Event]]:
     """
     async with app:
         run_id = await meant_id(app.storage, text)
-        events = await app.runtime.events(run_id)
-        refuse_newer(events)
-        return run_id, events
+        log = await log_of(app.storage, run_id)
+        refuse_newer(log.events)
+        return run_id, log

@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 from loom.app.config import LoomApp
 from loom.core.ids import ExecutionId
 from loom.core.outcome import Outcome
-from loom.core.state import ExecutionState, empty_state
+from loom.core.state import ExecutionState
 from loom.core.views import awaited_messages
 from loom.driving.runtime import WorkflowRuntime
-from loom.kernel.fold import fold
 from loom_cli.cli import Cli
 from loom_cli.driving import Driving
 from loom_cli.exits import ExitCode, exit_code_of_status
@@ -57,7 +56,7 @@ class Sending:
         A verb that *releases* the topic moves a run that is parked for it where the topic is held, any other where not.
         """
         run_id, past = self.cli.run(load(self.app, text))
-        state = fold(past, empty_state(run_id))
+        state = past.state()
         if not detach and is_parked_for(state, topic) and (topic in state.facts.held) is releases:
             driving = Driving(self.cli, self.app, quiet=self.quiet, as_json=self.as_json, options=self.options)
             return driving.go_on(run_id, past, lambda runtime: verb(runtime, run_id, True))

@@ -56,7 +56,7 @@ def _run_row(run: Run, *, is_first: bool) -> tuple[Any, ...]:
 def _shared(run: Run, is_first: bool) -> str:
     if run.source is not None:
         return f"fork of {run.source['execution_id']} after event {run.source['sequence']}"
-    return "" if is_first or run.shared == 0 else f"{counted(run.shared, 'event', 'events')} alike"
+    return "" if is_first or not run.shared else f"{counted(run.shared, 'event', 'events')} alike"
 
 
 def _draw(screen: Screen, each: Difference, runs: tuple[Run, ...]) -> None:
@@ -71,7 +71,7 @@ def _rows(run: Run, side: Side | None, each: Difference) -> Iterator[tuple[str |
         yield run.id, Styled("not asked", "dim"), ""
         return
     took = f", {duration(side.took_ms)}" if side.took_ms is not None else ""
-    tried = f", {side.attempts} attempts" if side.attempts > 1 else ""
+    tried = f", {side.attempts} attempts" if side.attempts is not None and side.attempts > 1 else ""
     yield run.id, Styled(f"{side.status.replace('_', ' ')}{took}{tried}", "dim"), _told(side.outcome, _CAME)
     if each.what != "outcome":
         yield "", Styled("asked", "dim"), _told(side.asked, _ASKED)

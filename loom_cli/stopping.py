@@ -10,7 +10,6 @@ from loom_cli.bulk import Bulk, Call
 from loom_cli.driving import Driving
 from loom_cli.exits import ExitCode
 from loom_cli.over_runs import Given
-from loom_cli.progress import progress_of
 from loom_cli.resuming import load
 from loom_cli.selecting import VERBS
 
@@ -30,7 +29,7 @@ def one_or_many(given: Given, verb: str, call: Call) -> ExitCode:
         return Bulk(cli, app, VERBS[verb]).run(asked, call)
     run_id, past = cli.run(load(app, given.named))
     driving = Driving(cli, app, quiet=asked.quiet, as_json=asked.as_json, options=given.options)
-    state = progress_of(past).state
+    state = past.state()
     wanted = WANTED.get(verb, "")
     if state.status == wanted == "cancelled":
         return driving.tell_state(run_id, past, wanted=wanted)

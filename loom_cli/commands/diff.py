@@ -12,7 +12,10 @@ from loom_cli.group import command_app
 from loom_cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
-    from loom_cli.reading import Event
+    pass
+
+if TYPE_CHECKING:
+    from loom.driving.stored_log import StoredLog
 
 app = command_app()
 
@@ -39,19 +42,21 @@ def diff(
     from loom.lenses.execution import execution_view
     from loom.lenses.folding import fold_at
     from loom_cli.errors import Usage
-    from loom_cli.reading import whole_log
+    from loom_cli.reading import log_meant
     from loom_cli.side_by_side import draw_comparison
 
     cli = Cli.of(ctx)
     if len(execution_ids) < 2:  # one alone has nothing beside it
         raise Usage("one run has nothing to be set beside", hint="Name two, or more: loom diff A B")
 
-    async def read() -> list[list[Event]]:
+    async def read() -> list[StoredLog]:
         storage = cli.reader(store)
-        return [await whole_log(storage, text) for text in execution_ids]
+        return [await log_meant(storage, text) for text in execution_ids]
 
-    folded = [(fold_at(events), events) for events in cli.run(read())]
-    comparison = compare([(state, execution_view(state, events), events) for state, events in folded])
+    folded = [(fold_at(log.events, base=log.base), log) for log in cli.run(read())]
+    comparison = compare(
+        [(state, execution_view(state, log.events, base=log.base), log.events) for state, log in folded]
+    )
     if as_json:
         cli.screen.json(comparison_json(comparison), indent=None)
     else:

@@ -15,7 +15,7 @@ from loom.driving.state_codec import STATE_CODEC_VERSION
 from loom.kernel.context import KERNEL_ABI
 from loom.kernel.fold import EVENT_SCHEMA_VERSION
 from loom.plugins.sqlite import wal_safety
-from loom.plugins.sqlite.location import store_name
+from loom.plugins.sqlite.location import archive_name, store_name
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
 from loom.spi.admission_store import ADMISSION_STORE_SPI_VERSION
 from loom.spi.archive_store import ARCHIVE_STORE_SPI_VERSION
@@ -83,6 +83,7 @@ def doctor(
         "system": {"platform": platform(), "sqlite": sqlite3.sqlite_version, "write_ahead_log": wal_safety().way},
         "contracts": contracts(),
         "store": store_report(cli, store),
+        "archive": archive_report(cli),
         "app": app_report(cli, app_name),
         **queries_report(cli),
         "terminal": _terminal(cli.screen),
@@ -131,6 +132,25 @@ def store_report(cli: Cli, store: str | None) -> Report:
     except LoomError as error:
         return {**report, "fault": str(error), "hint": error.hint}
     return {**report, "state": "holds executions" if rows else "empty"}
+
+
+def archive_report(cli: Cli) -> Report:
+    """Return where the archive is and what it holds; a *fault* is what keeps it from being read. Without one, nothing compacts."""
+    try:
+        name = archive_name(folder=cli.folder)
+        if name is None:
+            return {"state": "none is named: loom compact needs one"}
+        archive = cli.archive(None, readonly=True)
+    except LoomError as error:
+        return {"fault": str(error), "hint": error.hint}
+    report: Report = {"url": archive.url, "named_by": name.named_by}
+    try:
+        lives = cli.run(archive.archived_lives(limit=1))
+    except StoreNotFound:
+        return {**report, "state": "not there yet: the first compaction makes it"}
+    except LoomError as error:
+        return {**report, "fault": str(error), "hint": error.hint}
+    return {**report, "state": "holds events" if lives else "empty"}
 
 
 def app_report(cli: Cli, reference: str | None) -> Report:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from loom.core.views import OpenGate, open_gates
-from loom.driving.reading import read_log
+from loom.driving.stored_log import log_of
 from loom.lenses.folding import fold_at
 from loom.lenses.shapes import gate_json
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
@@ -60,8 +60,8 @@ def gates(
 async def _all_waiting(storage: Storage, flows: list[str], limit: int) -> list[Waiting]:
     found: list[Waiting] = []
     async for row in _rows(storage, flows, limit):
-        events = await read_log(storage, row.execution_id)
-        gates = open_gates(fold_at(events)) if events else []
+        log = await log_of(storage, row.execution_id)
+        gates = open_gates(fold_at(log.events, base=log.base)) if log.events else []
         found += [(row, gate, len(gates)) for gate in gates]
     return sorted(found, key=lambda each: (each[1].opened_at, each[0].execution_id, each[1].start))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Annotated, Any, Final, cast
 
 import typer
@@ -13,19 +13,25 @@ import typer
 from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionContinued
 from loom.core.ids import ExecutionId
+from loom.core.state import empty_state
 from loom.driving.chains import is_later_link
+from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
+from loom.driving.snapshots import state_of
+from loom.driving.stored_log import base_beyond, checkpoint_of
 from loom.kernel.codec import decode_events
 from loom.kernel.fold import EVENTS
 from loom.lenses.folding import event_json, legible, states
+from loom.services.archived import ArchivedEvent, read_archived
+from loom.spi.archive_store import ArchiveStore
 from loom.spi.event_store import EventRecord, Storage
 from loom_cli.calls import is_about
 from loom_cli.cli import Cli
-from loom_cli.errors import Usage
+from loom_cli.errors import AmbiguousExecution, Usage
 from loom_cli.event_lines import event_line, matches, style_of, unknown_types
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.ids import meant_id
-from loom_cli.options import EVENTS_MAX, ExecutionArgument, JsonOption, StoreOption
+from loom_cli.options import EVENTS_MAX, ArchiveOption, ExecutionArgument, JsonOption, StoreOption
 from loom_cli.readable import readable
 from loom_cli.screen import Screen, Styled
 from loom_cli.times import date_time, day, time_of_day
@@ -35,6 +41,7 @@ app = command_app()
 Event = EventEnvelope[Any]
 
 _WIDTH_WITH_TIME: Final = 60
+_CANDIDATES_MAX: Final = 10
 _TYPE_WIDTH: Final = 19
 """The column of types: the few longer ones push their own line and no other."""
 
@@ -56,6 +63,10 @@ def logs(
     start: Annotated[
         int, typer.Option("--from", metavar="N", min=0, max=EVENTS_MAX, help="Begin with event number N.")
     ] = 0,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="With the events that compaction moved to the archive, each marked.")
+    ] = False,
+    archive: ArchiveOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
@@ -72,24 +83,37 @@ def logs(
     Example: loom logs refund-41 --step fetch
 
     Example: loom logs refund-42 --follow --from 4
+
+    Example: loom logs refund-42 --archived --archive archive.db
     """
     cli = Cli.of(ctx)
     globs = _known(type_ or [])
-    listing = _Listing(cli.screen, cli.reader(store), as_json=as_json, calls=step or [])
+    if follow and archived:
+        raise Usage("what is in an archive grows no more", hint="leave --follow or --archived off")
+    if archive is not None and not archived:
+        raise Usage("--archive goes with --archived", hint="add --archived, or leave it off")
+    kept = cli.archive(archive, readonly=True) if archived else None
+    listing = _Listing(cli.screen, cli.reader(store), kept, as_json=as_json, calls=step or [])
     cli.run(listing.run(execution_id, start, globs, follow=follow))
     return ExitCode.DONE
 
 
 class _Listing:
-    """Prints events as they come; where one cites a syscall from before the first of them, its name is looked up."""
+    """Prints events as they come; where one cites a syscall from before the first of them, its name is looked up.
 
-    def __init__(self, screen: Screen, storage: Storage, *, as_json: bool, calls: list[str]) -> None:
+    With an *archive*, those that it keeps come in their places, and are marked.
+    """
+
+    def __init__(
+        self, screen: Screen, storage: Storage, archive: ArchiveStore | None, *, as_json: bool, calls: list[str]
+    ) -> None:
         self._screen, self._storage, self._as_json, self._calls = screen, storage, as_json, calls
+        self._archive = archive
         self._names: dict[int, str] = {}
         self._day = ""
 
     async def run(self, text: str, start: int, globs: list[str], *, follow: bool) -> None:
-        run_id = await meant_id(self._storage, text)
+        run_id = await self._meant(text)
         if not follow:
             await self._note_an_end_before(run_id, start)
         while (after := await self._one_log(run_id, start, globs, follow=follow)) and not is_later_link(text):
@@ -102,38 +126,86 @@ class _Listing:
         """Print one log, and return the id of the link that follows it in its chain, if one does."""
         after: ExecutionId | None = None
         records = self._followed(run_id) if follow else self._stored(run_id, start)
+        expected = 0 if follow else start
         async with aclosing(records):
-            async for record in records:
+            async for record, is_archived in records:
+                if record.sequence > expected:
+                    await self._note_gone(run_id, max(expected, start), record.sequence - 1)
+                expected = record.sequence + 1
                 [event] = decode_events(run_id, [record])
                 if isinstance(event.payload, ExecutionContinued):
                     after = ExecutionId(event.payload.next)
                 if hasattr(event.payload, "id"):
                     self._names[event.sequence] = event.payload.id
                 if event.sequence >= start and matches(event.type, globs) and await self._is_asked_for(event):
-                    await self._print(event)
+                    await self._print(event, is_archived=is_archived)
                     if follow:
                         self._screen.flush()
         return after
+
+    async def _note_gone(self, run_id: ExecutionId, first: int, last: int) -> None:
+        """Say what became of the events from *first* to *last*, which the store does not have."""
+        if first > last:
+            return
+        head = await self._storage.head(run_id)
+        checkpoint = await checkpoint_of(self._storage, run_id, head.incarnation) if head is not None else None
+        with suppress(SnapshotUnusable):  # then calls from before are named by their numbers
+            state = state_of(checkpoint, is_needed=True) if checkpoint is not None else empty_state(run_id)
+            starts = [*state.open.values(), *(settled.start for settled in state.settled)]
+            self._names = {start.sequence: str(start.payload.id) for start in starts} | self._names
+        events = f"event {first} is" if first == last else f"events {first} to {last} are"
+        if self._archive is not None:
+            where = f"neither here nor in {self._archive.url}"
+        elif checkpoint is not None:
+            where = f"in an archive: loom logs {run_id} --archived"
+        else:
+            where = "missing"
+        self._screen.note(f"{events} {where}")
+
+    async def _meant(self, text: str) -> ExecutionId:
+        """Return the id that *text* is, or begins; one that only the archive knows, where there is an archive."""
+        try:
+            return await meant_id(self._storage, text)
+        except ExecutionNotFound:
+            if self._archive is None:
+                raise
+            lives = await self._archive.archived_lives(prefix=text)
+            known = list(dict.fromkeys(life.execution_id for life in lives))
+            if text in known or len(known) == 1:
+                return known[0]
+            if not known:
+                raise
+            raise AmbiguousExecution(
+                text=text, candidates=known[:_CANDIDATES_MAX], more=len(known) > _CANDIDATES_MAX
+            ) from None
 
     async def _note_an_end_before(self, run_id: ExecutionId, start: int) -> None:
         head = await self._storage.head(run_id)
         if head is not None and start >= head.length:
             self._screen.note(f"{run_id} has no event {start} yet; its last one is {head.length - 1}")
 
-    async def _stored(self, run_id: ExecutionId, start: int) -> AsyncGenerator[EventRecord]:
+    async def _stored(self, run_id: ExecutionId, start: int) -> AsyncGenerator[ArchivedEvent]:
+        if self._archive is not None:
+            async for event in read_archived(self._storage, self._archive, run_id, start=start):
+                yield event
+            return
         while page := await self._storage.read(run_id, start=start):
             for record in page:
-                yield record
+                yield ArchivedEvent(record, is_archived=False)
             start = page[-1].sequence + 1
 
-    async def _followed(self, run_id: ExecutionId) -> AsyncGenerator[EventRecord]:
+    async def _followed(self, run_id: ExecutionId) -> AsyncGenerator[ArchivedEvent]:
         """Yield every event until the run has ended and nothing more is stored (a retry may follow an end)."""
         arrived: deque[Event] = deque()
-        folded = states(iter(arrived.popleft, None))
+        folded, state = states(iter(arrived.popleft, None)), empty_state(run_id)
         feed: AsyncIterator[EventRecord] = self._storage.subscribe(run_id)
         async with aclosing(cast("AsyncGenerator[EventRecord]", feed)):
             async for record in feed:
-                yield record
+                yield ArchivedEvent(record, is_archived=False)
+                if record.sequence > state.length and (base := await base_beyond(self._storage, run_id, state.length)):
+                    folded, state = states(iter(arrived.popleft, None), base=base), base
+                if record.sequence < state.length:
+                    continue
                 arrived.extend(decode_events(run_id, [record]))
                 state = next(folded)
                 if state.is_terminal:
@@ -148,9 +220,10 @@ class _Listing:
         identity = getattr(event.payload, "id", None) if start is None else await self._name(event.execution_id, start)
         return identity is not None and any(is_about(identity, call) for call in self._calls)
 
-    async def _print(self, event: Event) -> None:
+    async def _print(self, event: Event, *, is_archived: bool) -> None:
         if self._as_json:
-            self._screen.json(event_json(event), indent=None)
+            mark = {"archived": is_archived} if self._archive is not None else {}
+            self._screen.json({**event_json(event), **mark}, indent=None)
             return
         start = getattr(event.payload, "start", None)
         if start is not None:
@@ -166,7 +239,7 @@ class _Listing:
         about = f"  {line.about}" if line.about else ""
         left = screen.width - len(f"{event.sequence:>5}  {at}") - max(_TYPE_WIDTH, len(event.type)) - len(about) - 2
         shown = "" if line.value is None else screen.brief(readable(line.value), 10**6)
-        says = ", ".join(word for word in (line.says, shown) if word)
+        says = ", ".join(word for word in ("archived" if is_archived else "", line.says, shown) if word)
         screen.line(
             Styled(f"{event.sequence:>5}  {at}", "dim"),
             Styled(event.type.ljust(_TYPE_WIDTH), style_of(event.type)),
@@ -178,7 +251,12 @@ class _Listing:
         """Return, and keep, the identity of the call that event *start* asked."""
         if start not in self._names:
             self._names[start] = f"event {start}"
-            for event in decode_events(run_id, await self._storage.read(run_id, start=start, stop=start + 1)):
+            records = await self._storage.read(run_id, start=start, stop=start + 1)
+            if not records and self._archive is not None:
+                stored = read_archived(self._storage, self._archive, run_id, start=start)
+                records = [(await anext(stored)).record]
+                await stored.aclose()
+            for event in decode_events(run_id, records):
                 self._names[start] = str(getattr(legible(event).payload, "id", f"event {start}"))
         return self._names[start]
 

@@ -62,7 +62,6 @@ def resolve(
     from loom.values import InvalidPayload
     from loom_cli.driving import Driving
     from loom_cli.principals import principal_of
-    from loom_cli.progress import progress_of
     from loom_cli.resuming import load
 
     if verdict is None:
@@ -81,7 +80,7 @@ def resolve(
             lambda runtime: runtime.resolve(run_id, step, chosen, value=given, principal=acting, linger_s=wait_s),
         )
     except InvalidPayload as refused:
-        refused.hint = _result_hint(loaded, progress_of(past).state, step)
+        refused.hint = _result_hint(loaded, past.state(), step)
         raise
 
 

@@ -26,7 +26,6 @@ def retry(
     from loom.driving.errors import ExecutionNotFailed
     from loom_cli.bulk import Bulk
     from loom_cli.driving import Driving
-    from loom_cli.progress import progress_of
     from loom_cli.resuming import load
     from loom_cli.selecting import VERBS
 
@@ -45,5 +44,5 @@ def retry(
             lambda runtime: runtime.retry(run_id, principal=acting, on_change=on_change, linger_s=linger_s),
         )
     except ExecutionNotFailed as refused:
-        refused.hint = driving.hints(run_id).going_on(progress_of(past).state)
+        refused.hint = driving.hints(run_id).going_on(past.state())
         raise

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from loom.core.missing import MISSING
-from loom.core.state import TERMINAL
+from loom.core.state import TERMINAL, ExecutionState
+from loom.driving.stored_log import StoredLog
 from loom.fingerprint import same
 from loom.lenses.differing import change_json, changes
 from loom.lenses.execution import execution_view
@@ -26,7 +27,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.hints import Hints
 from loom_cli.options import AppOption, ExecutionArgument, JsonOption, StoreOption
-from loom_cli.reading import Event, children_of, unread_of, whole_log
+from loom_cli.reading import children_of, log_meant, unread_of
 from loom_cli.screen import Styled
 
 app = command_app()
@@ -69,11 +70,11 @@ def show(
     Example: loom show refund-41 map/0/fetch
     """
     cli = Cli.of(ctx)
-    events, row, pending, children = cli.run(_whole(cli.reader(store), execution_id))
-    _require_events(events, {"--at": at, "--against": against})
+    log, row, pending, children = cli.run(_read(cli.reader(store), execution_id))
+    _require_events(log, {"--at": at, "--against": against})
     if against is not None:
-        return _tell_changes(cli, events, against, at, as_json=as_json)
-    view = execution_view(fold_at(events, at), events, children=children)
+        return _tell_changes(cli, log, against, at, as_json=as_json)
+    view = execution_view(_state(log, at), log.events, base=log.base, children=children)
     present = _present(cli, app_, store, view.flow) if code else None
     unread = dict(Counter(message.topic for message in pending)) if at is None else None  # past ones are not kept
     is_asked = at is None and row is not None and is_cancelling(row)  # by a request that no driver has journaled yet
@@ -93,15 +94,19 @@ def show(
     return ExitCode.DONE
 
 
-def _require_events(events: Sequence[Event], numbers: Mapping[str, int | None]) -> None:
+def _state(log: StoredLog, at: int | None) -> ExecutionState:
+    return fold_at(log.events, at, base=log.base)
+
+
+def _require_events(log: StoredLog, numbers: Mapping[str, int | None]) -> None:
     for flag, number in numbers.items():
-        if number is not None and number >= len(events):
-            raise Usage(f"there is no event {number}", hint=f"{flag} {len(events) - 1} is the last one")
+        if number is not None and number >= log.length:
+            raise Usage(f"there is no event {number}", hint=f"{flag} {log.length - 1} is the last one")
 
 
-def _tell_changes(cli: Cli, events: list[Event], against: int, at: int | None, *, as_json: bool) -> ExitCode:
+def _tell_changes(cli: Cli, log: StoredLog, against: int, at: int | None, *, as_json: bool) -> ExitCode:
     """Print what is different between the states after two events."""
-    found = changes(fold_at(events, against), fold_at(events, at))
+    found = changes(_state(log, against), _state(log, at))
     if as_json:
         cli.screen.json([change_json(change) for change in found])
         return ExitCode.DONE
@@ -126,10 +131,10 @@ def present_json(pinned: str, present: str | None) -> dict[str, Any] | None:
     return None if present is None else {"fingerprint": present or None, "same": same(pinned, present)}
 
 
-async def _whole(
+async def _read(
     storage: Storage, text: str
-) -> tuple[list[Event], ExecutionRow | None, list[UnreadMessage], Sequence[ExecutionRow]]:
+) -> tuple[StoredLog, ExecutionRow | None, list[UnreadMessage], Sequence[ExecutionRow]]:
     """Return the log of an execution, its row of the index, its unread messages, and its children."""
-    events = await whole_log(storage, text)
-    run_id = events[0].execution_id
-    return events, await storage.row(run_id), await unread_of(storage, run_id), await children_of(storage, events)
+    log = await log_meant(storage, text)
+    row, unread = await storage.row(log.run_id), await unread_of(storage, log.run_id)
+    return log, row, unread, await children_of(storage, log.events)

@@ -48,11 +48,13 @@ from loom.lenses.proving import proof_of
 from loom.lenses.shapes import gate_json
 from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite.copying import Copied
+from loom.services.compacting import Compacted
 from loom.services.expiry import Tally
 from loom.spi import ExecutionRow, Request
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
 from loom_cli.commands.ps import row_json
+from loom_cli.compacting import compacted_json
 from loom_cli.copies import copied_json
 from loom_cli.files import template_files
 from loom_cli.forks import fork_json
@@ -152,6 +154,15 @@ CORES: Final[dict[str, Core]] = {
         lambda: copied_json(Path("a.db"), Path("b.db"), Copied(1, 2, 3, 4)),
         lambda shape: (shape["store"], shape["file"], shape["events"]) == ("sqlite:a.db", "b.db", 2),
         "backup copy.db --json",
+    ),
+    "compact": Core(
+        compacted_json,
+        lambda: compacted_json(
+            Compacted(execution_id=ExecutionId("r1"), through=7, events=6, size=90, kept=2, requests=1, length=9),
+            dry_run=True,
+        ),
+        lambda shape: (shape["id"], shape["events"], shape["through"], shape["dry_run"]) == ("r1", 6, 7, True),
+        "compact r1 --dry-run --json",
     ),
     "retention run": Core(
         retention_json,
