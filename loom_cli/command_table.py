@@ -47,6 +47,12 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
     ),
     "Branch": (
         Row("fork", "loom_cli.commands.fork", "Begin a run as a copy of another, to try another way"),
+        Row("branch list", "loom_cli.commands.branch_list", "List a run and its forks, as a tree, with their names"),
+        Row(
+            "branch compare", "loom_cli.commands.diff", "Set branches side by side: what each came to, where they part"
+        ),
+        Row("branch log", "loom_cli.commands.branch_log", "Tell what a name stood for, move by move"),
+        Row("promote", "loom_cli.commands.promote", "Let a branch be the one that counts"),
         Row("diff", "loom_cli.commands.diff", "Set runs side by side, by what they asked and what came of it"),
     ),
     "Keep": (
@@ -78,5 +84,13 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
     ),
 }
 """By what they are for, in the order of the help."""
+
+REFUSED: Final = {
+    "branch merge": (
+        "there is no merge: two histories of one run cannot be made one",
+        "`loom branch compare A B` sets them side by side, and `loom promote ID` lets one be the one that counts.",
+    )
+}
+"""What is asked for and will not be there: why, and what to do instead."""
 
 ROWS: Final = {row.name: row for rows in COMMANDS.values() for row in rows}

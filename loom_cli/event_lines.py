@@ -126,7 +126,10 @@ def _differing(differences: Sequence[Mapping[str, Any]]) -> str:
 
 def _forked(payload: Any) -> str:
     source = f"from {payload.source['execution_id']} after event {payload.source['sequence']}"
-    return joined(source + (", with other arguments" if payload.given is not None else ""), payload.reason or "")
+    for_real = f", to do {payload.promotes} for real" if payload.promotes else ""
+    return joined(
+        source + (", with other arguments" if payload.given is not None else "") + for_real, payload.reason or ""
+    )
 
 
 def _migrated(payload: Any) -> str:

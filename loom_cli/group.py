@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from loom_cli.cli import Cli
-from loom_cli.command_table import ROWS
+from loom_cli.command_table import REFUSED, ROWS
 from loom_cli.errors import Usage
 from loom_cli.front_page import draw_front_page
 
@@ -24,8 +24,15 @@ class LazyGroup(TyperGroup):
         return list(ROWS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the command that *args* begin with, and what follows its name, which may be of two words."""
+        """Return the command that *args* begin with, and what follows its name, which may be of two words.
+
+        Raises:
+            Usage: there will be no such command.
+        """
         name = " ".join(args[:2])
+        if name in REFUSED:
+            why, instead = REFUSED[name]
+            raise Usage(why, hint=instead)
         if name in ROWS and len(args) > 1:
             return name, self.get_command(ctx, name), args[2:]
         return super().resolve_command(ctx, args)

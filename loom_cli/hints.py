@@ -12,7 +12,7 @@ from loom_cli.schemas import example
 from loom_cli.wording import child_of
 
 _DRIVING: Final = (
-    *("run", "worker", "resume", "resolve", "retry", "cancel", "pause", "unpause", "migrate", "fork"),
+    *("run", "worker", "resume", "resolve", "retry", "cancel", "pause", "unpause", "migrate", "fork", "promote"),
     *("send", "inbox hold", "inbox release", "outcome add"),
 )
 

@@ -156,7 +156,8 @@ class ExecutionForked(NamedTuple):
     *source* is that other (`execution_id`, `incarnation`, `sequence`: the last event that was copied), *seed* feeds what is
     derived from here on, *void* are the starts that stood open there and are asked anew. *parent* is the run that waits for this
     one, where a child was forked with its parent; `stands_for` in it is the child that it takes the place of. *given* are the
-    arguments (`args`, by name) that a person put in the place of those of the step at `start`. *reason* says why.
+    arguments (`args`, by name) that a person put in the place of those of the step at `start`. *promotes* is the simulated fork
+    that this one does for real. *reason* says why.
     """
 
     source: JsonObject
@@ -165,6 +166,7 @@ class ExecutionForked(NamedTuple):
     parent: JsonObject | None = None
     given: JsonObject | None = None
     reason: str | None = None
+    promotes: str | None = None
 
 
 class ExecutionMigrated(NamedTuple):

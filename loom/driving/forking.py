@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from loom import values
 from loom.core import facts as f
-from loom.core.envelope import EventEnvelope
+from loom.core.envelope import EDITED, EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ID_LENGTH_MAX, ExecutionId, execution_id, label
 from loom.core.json import JsonObject
@@ -114,6 +114,31 @@ class Forking:
         origin = await self._origin(row, through, fork_id)
         fact = fact_of(origin, self._driver.token(16), place=place, reason=wish.reason)
         return self._driver.outcome(await self._made(store, origin, fact, by=by, place=place), None)
+
+    async def again(self, id: ExecutionId, *, reason: str | None, principal: str | None) -> ExecutionState:
+        """Fork for real what the simulated run *id* is a fork of, at the same event and with the same edit.
+
+        Raises:
+            ForkRefused: what it is a fork of was simulated itself, or is not there any more.
+        """
+        store = self._storage
+        assert isinstance(store, EventFork)
+        events = await read_log(store, id)
+        simulated = [event for event in events if event.type == "EXECUTION_FORKED"][-1]
+        fact, behind = simulated.payload, events[simulated.sequence + 1 : simulated.sequence + 2]
+        row = await store.row(ExecutionId(fact.source["execution_id"]))
+        if row is None or row.incarnation != fact.source["incarnation"]:
+            raise ForkRefused(execution_id=id, why=f"{fact.source['execution_id']}, which it is a fork of, is gone")
+        through = fact.source["sequence"]
+        origin = await self._origin(row, through, self._made_up_id(row.execution_id))
+        if origin.state.facts.simulated:
+            hint = f"Promote {row.execution_id} first, and fork what comes of it."
+            raise ForkRefused(execution_id=id, why=f"{row.execution_id} is simulated up to there, too", hint=hint)
+        edits = [event for event in behind if EDITED in event.metadata]
+        place = [Placed(through, each.metadata[EDITED], outcome=(each.type, each.payload)) for each in edits]
+        again = fact._replace(seed=self._driver.token(16), parent=None, reason=reason, promotes=id)
+        by: JsonObject = {"principal": principal} if principal else {}
+        return await self._made(store, origin, again, by=by, place=place[0] if place else None)
 
     def _made_up_id(self, source: ExecutionId) -> ExecutionId:
         return ExecutionId(f"{source.replace('~', '-')[:150]}-fork-{self._driver.token(6).lower()}")

@@ -39,6 +39,7 @@ from loom.driving.going import ForkUndriven, Going
 from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
 from loom.driving.migrating import Migrating, MigratingVerbs
+from loom.driving.promoting import Promoting, PromotingVerbs
 from loom.driving.reading import read_log
 from loom.driving.refusing import refuse_changed
 from loom.driving.retrying import retried
@@ -101,7 +102,7 @@ class RuntimeOptions(TypedDict, total=False):
     snapshot_codec: SnapshotCodec
 
 
-class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
+class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerbs, FamilyVerbs):
     """Drives executions of *flows* on *storage*. Making one opens nothing."""
 
     def __init__(
@@ -124,6 +125,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, FamilyVerbs):
         self._stopping = Stopping(self._driver, self._loaded)
         self._migrating = Migrating(self._driver, self.flow, self.flows, self.tools)
         self._forking = Forking(self._driver)
+        self._promoting = Promoting(self._driver, self._forking)
         self._going = Going(self._driver, self.flow)
         has_lines = any(flow.starts is not None and flow.starts.is_counted for flow in self.flows.values())
         self.claims = Claims(self._driver, self.flow, has_lines=has_lines)

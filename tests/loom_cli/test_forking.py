@@ -87,3 +87,38 @@ def test_a_simulation_is_for_a_fork_that_nobody_has_driven(done: Path) -> None:
     assert real.status == 0
     assert (refused.status, "asks for assess, which has no simulator" in refused.err) == (3, True)
     assert (again.status, "has done its effects for real" in again.err) == (2, True)
+
+
+@pytest.mark.proves("BRN-04", "BRN-05", "BRN-06")
+def test_branches_are_listed_compared_and_promoted(done: Path) -> None:
+    for name, value in (("no", "false"), ("yes", "true")):
+        edit = ("--output", "approval", "--value", f'{{"approved": {value}}}')
+        loom("fork", "r1", *edit, "--id", name, folder=done)
+        loom("resume", name, folder=done)
+
+    compared = loom("branch", "compare", "r1", "no", "yes", folder=done)
+    promoted = loom("promote", "no", "--reason", "she was right", folder=done)
+    listed = loom("branch", "list", "yes", "--json", folder=done).json
+    log = loom("branch", "log", "r1", "main", "--json", folder=done).json
+
+    assert compared.status == 1
+    assert "they part at approval" in compared.out
+    assert promoted.out == "no  is main of r1 now; before it was r1\n"
+    assert [(each["id"], each["depth"], each["names"]) for each in listed] == [
+        ("r1", 0, []),
+        ("no", 1, ["main"]),
+        ("yes", 1, []),
+    ]
+    assert [(move["execution_id"], move["principal"], move["reason"]) for move in log] == [
+        ("no", "ada", "she was right")
+    ]
+    assert "no" in loom("branch", "log", "yes", folder=done).out
+
+
+@pytest.mark.proves("BRN-08")
+def test_there_is_no_merge(done: Path) -> None:
+    refused = loom("branch", "merge", "r1", "r1", folder=done)
+
+    assert (refused.status, refused.out) == (2, "")
+    assert "there is no merge" in refused.err
+    assert "loom promote ID" in refused.err

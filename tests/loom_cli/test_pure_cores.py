@@ -36,10 +36,12 @@ from loom.devtools.projects import new_project
 from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.loading import load
 from loom.driving.migrating import Migration
+from loom.driving.promoting import Promotion
 from loom.driving.replaying import Replayed
 from loom.driving.retrying import retried
 from loom.driving.snapshots import snapshot_of
 from loom.driving.verdicts import Verdict
+from loom.lenses.branches import tree
 from loom.lenses.comparing import compare
 from loom.lenses.execution import execution_view
 from loom.lenses.folding import event_json, fold_at
@@ -50,7 +52,8 @@ from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite.copying import Copied
 from loom.services.compacting import Compacted
 from loom.services.expiry import Tally
-from loom.spi import ExecutionRow, Request
+from loom.spi import ExecutionRow, RefMove, Request
+from loom_cli.branches import move_rows, promotion_words
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
 from loom_cli.commands.ps import row_json
@@ -120,6 +123,7 @@ def viewed(name: str) -> Any:
     return state, execution_view(state, golden.events), golden.events
 
 
+ROW: Final = ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)
 RETRIED, FORKED = viewed("retried"), viewed("forked")
 
 CORES: Final[dict[str, Core]] = {
@@ -295,6 +299,32 @@ CORES: Final[dict[str, Core]] = {
         lambda: fork_json(FORKED[0]),
         lambda told: told["source"] == {"id": "golden-source", "sequence": 5} and told["edited"],
         "fork r1 --at 1 --json",
+    ),
+    "branch list": Core(
+        tree,
+        lambda: tree(ROW, {}, {}, "main"),
+        lambda views: [(view.row, view.names) for view in views] == [(ROW, ("main",))],
+        "branch list r1",
+    ),
+    "branch log": Core(
+        move_rows,
+        lambda: move_rows([RefMove(1, ExecutionId("r1"), 0, "ada", "why")]),
+        lambda rows: rows[0][3:] == ("ada", "why"),
+        "branch log r1",
+    ),
+    "branch compare": Core(
+        compare,
+        lambda: compare([FORKED, FORKED]),
+        lambda comparison: comparison.is_same,
+        "branch compare r1 r1",
+    ),
+    "promote": Core(
+        promotion_words,
+        lambda: promotion_words(
+            Promotion(ExecutionId("a"), "main", ExecutionId("b"), ExecutionId("a"), 1, again=False)
+        ),
+        lambda words: words == "is main of a now; before it was a",
+        "promote r1",
     ),
     "diff": Core(
         compare,

@@ -1,0 +1,114 @@
+"""Which branch of a run counts: names for forks, moved by a decision that is kept (spec 4.5, D10). There is no merge."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from loom.core.errors import InvalidDeclaration, LoomError
+from loom.core.ids import ExecutionId, execution_id, label
+from loom.driving.authorizing import Authorization
+from loom.driving.driver import Driver
+from loom.driving.errors import ExecutionNotFound
+from loom.driving.forking import Forking
+from loom.driving.loading import load
+from loom.spi.event_fork import EventFork
+from loom.spi.event_store import Storage
+from loom.spi.ref_store import Family, RefMove, RefStore
+
+MAIN: Final = "main"
+"""The name of the branch that counts, unless another is said; it stands for the run itself until it is moved."""
+_DEPTH_MAX: Final = 1_000
+
+
+class Promotion(NamedTuple):
+    """What a promotion came to: *name* stands for *execution_id* now, and stood for *before*. *again* says that it was forked anew."""
+
+    family: ExecutionId
+    name: str
+    execution_id: ExecutionId
+    before: ExecutionId
+    number: int
+    again: bool
+
+
+class RefMoved(LoomError):
+    """Somebody else moved the name meanwhile; it stands as they left it."""
+
+    code = "ref-moved"
+    hint = "Look at it with `loom branch list`, and decide anew."
+
+    def __init__(self, *, family: str, name: str) -> None:
+        self.family, self.name = family, name
+        super().__init__(f"{name} of {family} was moved by somebody else meanwhile")
+
+
+async def family_of(storage: Storage, id: str) -> Family:
+    """Return the family of a run: the furthest of those that it is a fork of, a fork of a fork, which is still there.
+
+    Raises:
+        ExecutionNotFound: there is no such run.
+        InvalidDeclaration: the store keeps no branches.
+    """
+    if not isinstance(storage, EventFork) or not isinstance(storage, RefStore):
+        raise InvalidDeclaration(
+            f"{storage.url} keeps no branches", hint="Its adapter has to be an EventFork and a RefStore."
+        )
+    run_id = execution_id(id)
+    for _ in range(_DEPTH_MAX):
+        source = await storage.source_of(run_id)
+        if source is None:
+            break
+        run_id = source.execution_id
+    head = await storage.head(run_id)
+    if head is None:
+        raise ExecutionNotFound(execution_id=id, store=storage.url)
+    return Family(run_id, head.incarnation)
+
+
+class Promoting:
+    """Moves names to the branches that count."""
+
+    def __init__(self, driver: Driver, forking: Forking) -> None:
+        self._driver, self._forking, self._storage = driver, forking, driver.around.storage
+
+    async def promote(self, id: str, name: str, *, reason: str | None, principal: str | None) -> Promotion:
+        """Move *name* to the run, or to a fork that does it for real; see `PromotingVerbs.promote`."""
+        store, by = self._storage, label("principal", principal) if principal else ""
+        await self._driver.open()
+        name = label("branch", name)
+        family = await family_of(store, id)
+        assert isinstance(store, RefStore)
+        state = (await load(store, id)).state
+        last = (await store.refs(family)).get(name)
+        run_id = state.execution_id
+        if state.facts.simulated:
+            run_id = (await self._forking.again(run_id, reason=reason, principal=by or None)).execution_id
+        number = last.number + 1 if last is not None else 1
+        move = RefMove(number, run_id, self._driver.around.clock.now_ms(), by, reason or "")
+        if not await store.move_ref(family, name, move):
+            raise RefMoved(family=family.execution_id, name=name)
+        before = last.execution_id if last is not None else family.execution_id
+        return Promotion(family.execution_id, name, run_id, before, number, run_id != state.execution_id)
+
+
+class PromotingVerbs:
+    """The verb of a runtime that promotes."""
+
+    _authorization: Authorization
+    _promoting: Promoting
+
+    async def promote(
+        self, execution_id: str, *, name: str = MAIN, reason: str | None = None, principal: str | None = None
+    ) -> Promotion:
+        """Let a branch be the one that counts: *name* is moved to it, and who did so, when and why is kept.
+
+        A branch that was simulated is forked once more, at the same event and with the same edit, and the name is moved to that:
+        `resume` then does for real what was tried. All branches stay as they are.
+
+        Raises:
+            ExecutionNotFound, ForkRefused, InvalidId: nothing was written.
+            RefMoved: somebody else moved the name meanwhile.
+            Denied: only the refusal was written.
+        """
+        await self._authorization.ask("fork", execution_id, principal)
+        return await self._promoting.promote(execution_id, name, reason=reason, principal=principal)

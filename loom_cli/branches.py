@@ -1,0 +1,80 @@
+"""The branches of a run as a command: read from the store, and told as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from loom.core.ids import ExecutionId
+from loom.driving.errors import ExecutionNotFound
+from loom.driving.promoting import MAIN, family_of
+from loom.lenses.branches import BranchView, tree
+from loom.spi.event_fork import EventFork, Fork
+from loom.spi.event_store import ExecutionRow, Storage
+from loom.spi.ref_store import RefMove, RefStore
+from loom_cli.ids import meant_id
+from loom_cli.screen import STATUS_STYLES, Screen, Styled
+from loom_cli.times import date_time, duration
+
+if TYPE_CHECKING:
+    from loom.driving.promoting import Promotion
+
+
+async def branches_of(storage: Storage, text: str) -> list[BranchView]:
+    """Return the family of the run that *text* means, as a tree.
+
+    Raises:
+        ExecutionNotFound, AmbiguousExecution: *text* means none, or several.
+        InvalidDeclaration: the store keeps no branches.
+    """
+    family = await family_of(storage, await meant_id(storage, text))
+    assert isinstance(storage, EventFork)
+    assert isinstance(storage, RefStore)
+    root = await storage.row(family.execution_id)
+    if root is None:
+        raise ExecutionNotFound(execution_id=text, store=storage.url)
+    forks: dict[ExecutionId, list[tuple[Fork, ExecutionRow]]] = {}
+    left = [root]
+    while left:
+        row = left.pop()
+        for fork in await storage.forks_of(row.execution_id, row.incarnation):
+            its_row = await storage.row(fork.execution_id)
+            if its_row is not None:
+                forks.setdefault(row.execution_id, []).append((fork, its_row))
+                left.append(its_row)
+    return tree(root, forks, await storage.refs(family), MAIN)
+
+
+async def moves_of(storage: Storage, text: str, name: str) -> Sequence[RefMove]:
+    """Return the moves of a name in the family of the run that *text* means; errors as those of `branches_of`."""
+    family = await family_of(storage, await meant_id(storage, text))
+    assert isinstance(storage, RefStore)
+    return await storage.ref_moves(family, name)
+
+
+def branch_rows(screen: Screen, views: Sequence[BranchView], *, now_ms: int) -> Iterator[tuple[str | Styled, ...]]:
+    """Yield a row for each branch, forks below what they are forks of."""
+    for view in views:
+        index = view.row.index
+        drawn = "  " * (view.depth - 1) + screen.sign("last") if view.depth else ""
+        yield (
+            f"{drawn}{view.row.execution_id}",
+            Styled(index.status.replace("_", " "), STATUS_STYLES.get(index.status, "")),
+            "" if view.through is None else str(view.through),
+            duration(max(0, now_ms - index.started_at)),
+            Styled(", ".join(view.names), "bold"),
+        )
+
+
+def move_rows(moves: Sequence[RefMove]) -> list[tuple[str | Styled, ...]]:
+    """Return a row for each move, the last one first."""
+    return [
+        (str(move.number), Styled(move.execution_id, "bold"), date_time(move.at), move.principal, move.reason)
+        for move in reversed(moves)
+    ]
+
+
+def promotion_words(promotion: Promotion) -> str:
+    """Return the first line: what the name stands for now, and stood for before."""
+    told = f"is {promotion.name} of {promotion.family} now; before it was {promotion.before}"
+    return f"{told}. It is forked anew, to do for real what was simulated" if promotion.again else told

@@ -1,0 +1,45 @@
+"""`loom branch list`: a run and its forks, as a tree."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import typer
+
+from loom_cli.cli import Cli
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
+from loom_cli.screen import Column
+
+app = command_app()
+
+_COLUMNS: Final = (
+    Column("BRANCH"),
+    Column("STATUS"),
+    Column("AFTER", right=True),
+    Column("AGE", right=True),
+    Column("NAMES"),
+)
+
+
+@app.command()
+def branch_list(
+    ctx: typer.Context, execution_id: ExecutionArgument, *, store: StoreOption = None, as_json: JsonOption = False
+) -> ExitCode:
+    """List a run and its forks, as a tree, with the names that stand for them.
+
+    Any run of the family will do. AFTER is the last event that a fork shares with what it is a fork of.
+
+    Example: loom branch list refund-42
+    """
+    from loom.lenses.branches import branch_json
+    from loom_cli.branches import branch_rows, branches_of
+
+    cli = Cli.of(ctx)
+    views = cli.run(branches_of(cli.reader(store), execution_id))
+    if as_json:
+        cli.screen.json([branch_json(view) for view in views])
+    else:
+        cli.screen.table(_COLUMNS, branch_rows(cli.screen, views, now_ms=cli.now_ms()))
+    return ExitCode.DONE

@@ -1,0 +1,61 @@
+"""`loom promote`: let a branch be the one that counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loom_cli.cli import Cli
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.options import AppOption, ExecutionArgument, JsonOption, PrincipalOption, ReasonOption, StoreOption
+
+if TYPE_CHECKING:
+    from loom.driving.promoting import Promotion
+
+app = command_app()
+
+
+@app.command()
+def promote(
+    ctx: typer.Context,
+    execution_id: ExecutionArgument,
+    *,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name that is moved to it.")] = "main",
+    reason: ReasonOption = None,
+    principal: PrincipalOption = None,
+    app_: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> ExitCode:
+    """Let a branch be the one that counts.
+
+    The name is moved to it, and who did so, when and why is kept. A branch that was simulated is forked once more, and the name
+    moved to that: `loom resume` then does for real what was tried. All other branches stay as they are.
+
+    Example: loom promote refund-42-fork-x --reason 'the cheapest of the three'
+    """
+    from loom_cli.branches import promotion_words
+    from loom_cli.hints import Hints
+    from loom_cli.ids import meant_id
+    from loom_cli.principals import principal_of
+    from loom_cli.screen import Styled
+
+    cli = Cli.of(ctx)
+    acting, loaded = principal_of(principal), cli.app(app_, store=store)
+
+    async def promoted() -> Promotion:
+        async with loaded:
+            run_id = await meant_id(loaded.storage, execution_id)
+            return await loaded.runtime.promote(run_id, name=name, reason=reason, principal=acting)
+
+    promotion = cli.run(promoted())
+    if as_json:
+        cli.screen.json(promotion._asdict(), indent=None)
+        return ExitCode.DONE
+    hints = Hints(promotion.execution_id, app_, store)
+    cli.screen.line(Styled(promotion.execution_id, "bold"), "  ", promotion_words(promotion))
+    if promotion.again:
+        cli.screen.line(Styled("  try   ", "dim"), hints.command("resume"))
+    return ExitCode.DONE
