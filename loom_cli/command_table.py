@@ -49,7 +49,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("fork", "loom_cli.commands.fork", "Begin a run as a copy of another, to try another way"),
         Row("branch list", "loom_cli.commands.branch_list", "List a run and its forks, as a tree, with their names"),
         Row(
-            "branch compare", "loom_cli.commands.diff", "Set branches side by side: what each came to, where they part"
+            "branch compare", "loom_cli.commands.diff", "Set runs side by side, by what they asked and what came of it"
         ),
         Row("branch log", "loom_cli.commands.branch_log", "Tell what a name stood for, move by move"),
         Row("promote", "loom_cli.commands.promote", "Let a branch be the one that counts"),

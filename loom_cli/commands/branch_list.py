@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 def branch_list(
     ctx: typer.Context, execution_id: ExecutionArgument, *, store: StoreOption = None, as_json: JsonOption = False
 ) -> ExitCode:
-    """List a run and its forks, as a tree, with the names that stand for them.
+    """List a run and its forks, as a tree, with their names.
 
     Any run of the family will do. AFTER is the last event that a fork shares with what it is a fork of.
 

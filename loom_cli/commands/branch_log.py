@@ -32,9 +32,9 @@ def branch_log(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
-    """Tell what a name stood for, move by move, the last one first.
+    """Tell what a name stood for, move by move.
 
-    Any run of the family will do.
+    The last move comes first. Any run of the family will do.
 
     Example: loom branch log refund-42 main
     """
