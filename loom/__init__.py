@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from loom.core.flow import Flow, flow
     from loom.core.middleware import EffectContext
     from loom.core.outcome import Outcome
-    from loom.core.retention import RetentionPolicy, retention_policy
+    from loom.core.retention import PinPredicate, RetentionPolicy, retention_policy
     from loom.core.retry import Retry
     from loom.core.schedule import CatchUp, Schedule, schedule
     from loom.core.starts import Debounce, Limit, Rate, Starts
@@ -79,6 +79,7 @@ __all__ = [
     "MemoryStorage",
     "NestingTooDeep",
     "Outcome",
+    "PinPredicate",
     "Rate",
     "ReceiveTimedOut",
     "RetentionPolicy",
@@ -143,6 +144,7 @@ _HOMES = {
     "Outcome": "loom.core.outcome",
     "Rate": "loom.core.starts",
     "ReceiveTimedOut": "loom.core.failures",
+    "PinPredicate": "loom.core.retention",
     "RetentionPolicy": "loom.core.retention",
     "Retry": "loom.core.retry",
     "Schedule": "loom.core.schedule",

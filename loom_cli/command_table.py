@@ -59,6 +59,11 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("backup", "loom_cli.commands.backup", "Copy a store that is in use, all of one moment"),
         Row("compact", "loom_cli.commands.compact", "Move the first part of logs to an archive"),
         Row("retention run", "loom_cli.commands.retention_run", "Delete runs that ended long enough ago, by a policy"),
+        Row(
+            "sweep content",
+            "loom_cli.commands.sweep_content",
+            "Remove large results that no run needs, by a policy",
+        ),
     ),
     "Look": (
         Row("ps", "loom_cli.commands.ps", "List executions, the newest first"),
@@ -66,6 +71,11 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("logs", "loom_cli.commands.logs", "Print the events of an execution, or follow them"),
         Row("watch", "loom_cli.commands.watch", "Watch a run go on until it has ended"),
         Row("graph", "loom_cli.commands.graph", "Draw a flow, with what a run visited of it"),
+        Row(
+            "content get",
+            "loom_cli.commands.content_get",
+            "Print a large result, or write it to a file",
+        ),
         Row("gates", "loom_cli.commands.gates", "List what waits for a person, and how to answer it"),
         Row("schedules", "loom_cli.commands.schedules", "List schedules and their next ticks, or the record of one"),
         Row(

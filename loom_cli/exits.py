@@ -26,6 +26,8 @@ _BY_ERROR: Final = {
     "approval-mismatch": ExitCode.USAGE,
     "code-changed": ExitCode.WAITING,
     "code-not-present": ExitCode.USAGE,
+    "content-missing": ExitCode.NOT_FOUND,
+    "content-not-wired": ExitCode.USAGE,
     "decision-not-found": ExitCode.NOT_FOUND,
     "denied": ExitCode.USAGE,
     "duplicate-id": ExitCode.USAGE,

@@ -59,6 +59,12 @@ def _mapping(pairs: Json) -> Json:
     return named if len(named) == len(read) else [list(pair) for pair in read]
 
 
+def _claimed(envelope: Json) -> Json:
+    """Return the envelope of a large result: first what a flow goes by, last where it is."""
+    parts = ("digest", "inline", "size", "ref") if "ref" in envelope else ("digest", "inline")
+    return {part: readable(envelope[part]) for part in parts if part in envelope}
+
+
 def _text(value: Any) -> str:
     return value.isoformat() if isinstance(value, date | time) else str(value)
 
@@ -93,5 +99,6 @@ def _readers() -> Mapping[str, Callable[[Json], Json]]:
         "$defaultdict": lambda json: _mapping(json[1]),
         "$deque": lambda json: readable(json[0]),
         "$enum": lambda json: readable(json[-1] if isinstance(json, list) else json),
+        "$claimed": _claimed,
         "$url": lambda json: readable(json[-1]),
     }

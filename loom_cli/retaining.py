@@ -22,6 +22,7 @@ KEPT_WORDS: Final[dict[Why, str]] = {
     "held": "is held by a driver",
     "asked": "was asked something since it ended",
     "kin": "has a relative that came meanwhile",
+    "pinned": "is pinned, or has a relative that is",
     "place": "has taken the place of a run that has not ended",
 }
 

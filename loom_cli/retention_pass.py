@@ -7,6 +7,7 @@ import time
 from datetime import timedelta
 from typing import Final
 
+from loom.core.retention import PinPredicate
 from loom.services.expiry import Tally
 from loom.services.retention import Retention
 from loom.spi.event_store import Storage
@@ -22,7 +23,17 @@ TOLD_EVERY_S: Final = 2.0
 class RetentionPass:
     """One pass, by a TTL; it tells how far it is, unless it is to be *quiet*."""
 
-    def __init__(self, cli: Cli, ttl: timedelta, *, dry_run: bool, runs_max: int | None, quiet: bool) -> None:
+    def __init__(
+        self,
+        cli: Cli,
+        ttl: timedelta,
+        *,
+        dry_run: bool,
+        runs_max: int | None,
+        quiet: bool,
+        pins: PinPredicate | None = None,
+    ) -> None:
+        self._pins = pins
         self._cli, self._ttl, self._dry_run, self._runs_max, self._quiet = cli, ttl, dry_run, runs_max, quiet
         self._retention: Retention | None = None
         self._url, self._told_at = "", time.monotonic()
@@ -56,7 +67,9 @@ class RetentionPass:
     async def _pass(self, storage: Storage) -> None:
         self._url = storage.url
         ttl_ms = self._ttl // timedelta(milliseconds=1)
-        self._retention = Retention(storage, ttl_ms=ttl_ms, dry_run=self._dry_run, runs_max=self._runs_max)
+        self._retention = Retention(
+            storage, ttl_ms=ttl_ms, dry_run=self._dry_run, runs_max=self._runs_max, pins=self._pins
+        )
         await self._retention.run(told=self._tell)
 
     def _tell(self, tally: Tally) -> None:

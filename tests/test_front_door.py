@@ -33,6 +33,7 @@ GOLDEN = [
     "MemoryStorage",
     "NestingTooDeep",
     "Outcome",
+    "PinPredicate",
     "Rate",
     "ReceiveTimedOut",
     "RetentionPolicy",

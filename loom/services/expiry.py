@@ -18,9 +18,9 @@ from loom.spi.event_store import ExecutionRow, Head
 from loom.spi.event_trim import Deleted, Kept, Link, WhyKept
 from loom.spi.schedule_store import ScheduleCursor
 
-Why: TypeAlias = WhyKept | Literal["child", "tick"]
+Why: TypeAlias = WhyKept | Literal["child", "tick", "pinned"]
 """Why a family stays, beside what the store says: a child has not ended, or not for so long; the schedule that started it has not
-recorded that, and would start it again."""
+recorded that, and would start it again; somebody pins one of it."""
 
 BATCH_EVENTS: Final = 1_000
 """So many events go in one transaction; more only where a single family has more."""

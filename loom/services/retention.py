@@ -12,6 +12,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
+from loom.core.retention import PinPredicate
 from loom.services import expiry
 from loom.services.expiry import Candidate, Family, Tally
 from loom.spi.event_store import ExecutionRow, Storage
@@ -40,12 +41,23 @@ class Trimmed(Storage, EndedIndex, EventTrim, Protocol):
 
 
 class Retention:
-    """One pass over a store, by the store's clock. It can be asked to stop; then it ends between two transactions."""
+    """One pass over a store, by the store's clock. It can be asked to stop; then it ends between two transactions.
 
-    def __init__(self, store: Storage, *, ttl_ms: int, dry_run: bool = False, runs_max: int | None = None) -> None:
+    A family stays of which *pins* name one, by the id of any of its links.
+    """
+
+    def __init__(
+        self,
+        store: Storage,
+        *,
+        ttl_ms: int,
+        dry_run: bool = False,
+        runs_max: int | None = None,
+        pins: PinPredicate | None = None,
+    ) -> None:
         if not isinstance(store, Trimmed):
             raise RetentionNotPossible(store=store.url)
-        self._store = store
+        self._store, self._pins = store, pins
         self._ttl_ms, self._dry_run, self._runs_max = ttl_ms, dry_run, runs_max
         self._is_stopped = False
         self.tally = Tally()
@@ -92,7 +104,16 @@ class Retention:
             else:
                 self.tally.kept[why] += 1
         chains = [chain for candidate in going for chain in candidate.chains]
-        return expiry.families(going, await self._store.links(chains) if chains else ())
+        return await self._unpinned(expiry.families(going, await self._store.links(chains) if chains else ()))
+
+    async def _unpinned(self, families: Sequence[Family]) -> list[Family]:
+        """Return *families* but for those that are pinned, which are counted."""
+        if self._pins is None or not families:
+            return list(families)
+        pinned = set(await self._pins.pinned_runs([head.execution_id for family in families for head in family.heads]))
+        going = [family for family in families if not any(head.execution_id in pinned for head in family.heads)]
+        self.tally.kept["pinned"] += len(families) - len(going)
+        return going
 
     async def _descend(self, candidates: Sequence[Candidate]) -> None:
         """Find what is below *candidates*, a generation at a time."""

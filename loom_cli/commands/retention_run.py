@@ -50,8 +50,10 @@ def retention_run(
     from loom_cli.retention_pass import RetentionPass
 
     cli = Cli.of(ctx)
-    kept_for = ttl_of(policy_at(policy, folder=cli.folder) if policy is not None else None, ttl)
-    done = RetentionPass(cli, kept_for, dry_run=dry_run, runs_max=limit, quiet=quiet or as_json).run(store)
+    said = policy_at(policy, folder=cli.folder) if policy is not None else None
+    pins = said.pins if said is not None else None
+    passing = RetentionPass(cli, ttl_of(said, ttl), dry_run=dry_run, runs_max=limit, quiet=quiet or as_json, pins=pins)
+    done = passing.run(store)
     if as_json:
         cli.screen.json(retention_json(done))
     else:

@@ -35,6 +35,13 @@ def test_a_policy_is_a_frozen_value() -> None:
         ({"terminal_ttl": 30}, "terminal_ttl=30", "a minute at least"),
         ({"terminal_ttl": timedelta(seconds=59)}, "seconds=59", "a minute at least"),
         ({"terminal_ttl": timedelta(days=-1)}, "days=-1", "a minute at least"),
+        ({"terminal_ttl": timedelta(days=1), "content": 30}, "content=30", "a minute at least"),
+        (
+            {"terminal_ttl": timedelta(days=9), "content": timedelta(days=8)},
+            "is shorter than terminal_ttl",
+            "as long as",
+        ),
+        ({"terminal_ttl": timedelta(days=9), "pins": ["r1"]}, "names no pins", "loom.PinPredicate"),
     ],
 )
 def test_what_is_wrong_is_named(keys: dict[str, Any], named: str, hint: str) -> None:

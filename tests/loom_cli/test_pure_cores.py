@@ -50,6 +50,7 @@ from loom.lenses.proving import proof_of
 from loom.lenses.shapes import gate_json
 from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite.copying import Copied
+from loom.services.ageing import SweepTally
 from loom.services.compacting import Compacted
 from loom.services.expiry import Tally
 from loom.spi import ExecutionRow, RefMove, Request
@@ -58,6 +59,7 @@ from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
 from loom_cli.commands.ps import row_json
 from loom_cli.compacting import compacted_json
+from loom_cli.content_places import before_all
 from loom_cli.copies import copied_json
 from loom_cli.files import template_files
 from loom_cli.forks import fork_json
@@ -71,6 +73,7 @@ from loom_cli.schedule_views import schedule_json
 from loom_cli.selecting import VERBS, chosen
 from loom_cli.sending import kept_words
 from loom_cli.snapshot_views import head_json, snapshot_json
+from loom_cli.sweeping import SweepPass, sweep_json
 from loom_cli.working import opening_words
 from tests.golden import logs
 from tests.golden.make import INDEX
@@ -281,6 +284,18 @@ CORES: Final[dict[str, Core]] = {
         lambda: state_line(Change(LOGS["hello"][2], fold_at(LOGS["hello"], 2))),
         lambda shape: (shape["event"], shape["status"]) == ("STEP_COMPLETED", "running"),
         "watch r1 --json",
+    ),
+    "sweep content": Core(
+        sweep_json,
+        lambda: sweep_json(SweepPass("files:/x", timedelta(days=60), 7, True, SweepTally(looked_at=9, removed=2))),
+        lambda shape: (shape["looked_at"], shape["removed"]["contents"], shape["kept"]["pinned"]) == (9, 2, 0),
+        "sweep content --ttl 60d --json",
+    ),
+    "content get": Core(
+        before_all,
+        lambda: before_all("a0"),
+        lambda before: before == "9f" + "f" * 62,
+        "content get a0",
     ),
     "gates": Core(
         gate_json,

@@ -16,7 +16,7 @@ from loom.core.ids import ContentRef, ExecutionId
 from loom.plugins.postgres.dsn import address
 from loom.plugins.postgres.session import PostgresSession, Raw
 from loom.plugins.postgres.settings import PostgresSettings
-from loom.spi.clock import Clock
+from loom.spi.clock import Clock, SystemClock
 from loom.spi.content_pieces import Named, Piecewise, Stored, incarnation_of, life_of
 from loom.spi.content_store import LEFT_BEHIND_MS, Citation, Citer, Content, checked
 from loom.spi.errors import StoreNotFound
@@ -130,7 +130,8 @@ class PostgresContent(Piecewise):
         """Return the time by the store's clock, which is the server's unless one was given."""
         if self._settings.clock is not None:
             return self._settings.clock.now_ms()
-        return int(await self._change(lambda raw: raw.fetchval(_NOW, None)))
+        rows = await self._rows(_NOW, None)
+        return int(rows[0][0]) if rows else SystemClock().now_ms()
 
     async def get_many(self, refs: Collection[ContentRef]) -> Mapping[ContentRef, bytes]:
         """Return the contents that are there; see `ContentReader.get_many`."""

@@ -13,11 +13,14 @@ from loom.core.ids import ExecutionId
 from loom.devtools.conformance.content_store import ADA, ContentStoreConformance, got, large, listed, pieces_of
 from loom.plugins.postgres import PostgresContent, PostgresStorage
 from loom.plugins.postgres.hearing import CHANNEL
+from loom.services.sweeping import ContentSweep
 from loom.spi.clock import VirtualClock
 from loom.spi.content_store import LEFT_BEHIND_MS, address_of
 from tests.plugins.postgres.server import Server
 from tests.plugins.putter import faults, killed
 from tests.rings.test_large_results import SIZES, has_a_life, writes, writes_elsewhere
+
+DAY_MS = 24 * 3_600_000
 
 
 @pytest.fixture
@@ -137,3 +140,22 @@ async def test_a_large_result_is_kept_and_notices_carry_ids_only(flow: str, size
     assert heard
     assert max(map(len, heard)) < 500
     assert any(f"{flow}-{size}" in notice for notice in heard)
+
+
+@pytest.mark.proves("CLI-18", "LIF-16")
+async def test_a_sweep_removes_what_has_aged_and_keeps_what_an_open_run_cites(dsn: str, clock: VirtualClock) -> None:
+    storage = PostgresStorage(dsn, clock=clock)
+    app = loom.define_config(flows=[writes_elsewhere], storage=storage, clock=clock)
+    async with app:
+        for size in (5_000, 6_000):
+            await app.runtime.start(writes_elsewhere, size, id=f"r{size}")
+        clock.advance(40 * DAY_MS)
+        await app.runtime.resume("r5000", answer=None)
+        held = await ContentSweep(storage.content_store(), storage, ttl_ms=30 * DAY_MS).run()
+        clock.advance(31 * DAY_MS)
+
+        tally = await ContentSweep(storage.content_store(), storage, ttl_ms=30 * DAY_MS).run()
+
+        assert dict(held.kept) == {"held_by_end_clock": 1, "open": 1}
+        assert (tally.removed, dict(tally.by), dict(tally.kept)) == (1, {"end": 1}, {"open": 1})
+        assert (await app.runtime.resume("r6000", answer=None)).result() == 6_000
