@@ -18,6 +18,7 @@ from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom.spi.where import fields_of, searchable
 from loom_cli.cli import Cli
 from loom_cli.completion import complete_ids
+from loom_cli.deadlines import with_deadlines
 from loom_cli.drivers import held_words, is_cancelling, status_word
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
@@ -102,7 +103,7 @@ def ps(
         limit=limit,
         before=_cursor(before),
     )
-    rows, lines = cli.run(_found(storage, replace(asked, limit=limit + 1), parent))
+    rows, lines = cli.run(_found(storage, replace(asked, limit=limit + 1), parent, cli.now_ms()))
     rows, has_more = rows[:limit], len(rows) > limit
     _note_damaged(cli, rows)
     if as_json:
@@ -140,12 +141,12 @@ def _list_queries(cli: Cli, *, as_json: bool) -> ExitCode:
 
 
 async def _found(
-    storage: Storage, query: ExecutionQuery, parent: str | None
+    storage: Storage, query: ExecutionQuery, parent: str | None, now_ms: int
 ) -> tuple[Sequence[ExecutionRow], Mapping[ExecutionId, Admission]]:
     """Return the rows, and how those stand that wait in a line before they begin."""
     if parent is not None:
         query = replace(query, parent=await meant_id(storage, parent))
-    rows = await storage.find(query)
+    rows = await with_deadlines(storage, await storage.find(query), now_ms)
     waiting = [row.execution_id for row in rows if row.index.status == "suspended" and row.index.gates == "[]"]
     if not waiting or not isinstance(storage, AdmissionStore):
         return rows, {}

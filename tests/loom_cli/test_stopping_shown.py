@@ -72,6 +72,23 @@ def test_show_says_that_a_run_is_being_cancelled_and_until_when(desk: Path) -> N
     assert re.search(r"^x1 +guarded +cancelling ", loom("ps", folder=desk).out, re.MULTILINE)
 
 
+@pytest.mark.proves("RNG-12")
+def test_ps_says_that_a_run_is_being_cancelled_by_its_deadline(desk: Path) -> None:
+    late = loom("run", "guarded", "--id", "x1", "--deadline", "0.2", "--wait", "1", folder=desk)
+    patient = loom("run", "guarded", "--id", "y1", "--deadline", "3600", folder=desk)
+    assert (late.status, patient.status) == (3, 3), (late.err, patient.err)
+
+    listed, rows = loom("ps", folder=desk).out, json.loads(loom("ps", "--json", folder=desk).out)
+
+    assert re.search(r"^x1 +guarded +cancelling ", listed, re.MULTILINE)
+    assert re.search(r"^y1 +guarded +suspended ", listed, re.MULTILINE)
+    assert {row["id"]: (row["status"], row["cancelling"]) for row in rows} == {
+        "x1": ("suspended", True),
+        "y1": ("suspended", False),
+    }
+    assert json.loads(loom("show", "x1", "--json", folder=desk).out)["cancelling"] is True
+
+
 @pytest.mark.proves("RNG-11")
 def test_a_request_to_cancel_that_waits_in_the_lane_is_told_and_resume_goes_on_with_it(desk: Path) -> None:
     waiting(desk)
