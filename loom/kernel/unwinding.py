@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loom.core.errors import NoSyscallInSight, SuspensionSwallowed
 from loom.kernel.calls import Branch, BranchCut, DriveEnding
 from loom.kernel.scopes import is_join, is_signal
-from loom.spi.letting_go import let_go
+from loom.spi.letting_go import awaited_by, let_go
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -65,10 +65,9 @@ class Unwinding:
             branch.was_cancelled = not self._let_go(task) and task.cancel()
 
     def _let_go(self, task: asyncio.Task[Any]) -> bool:
-        """Interrupt *task* alone where it waits for a task that belongs to a branch which is not cut."""
-        waited = [call for call in self._drive.delivery.waiting if call.task is not None and not call.branch.is_cut]
-        awaited = getattr(task, "_fut_waiter", None)
-        return not self._drive.is_over and any(call.task is awaited for call in waited) and let_go(task)
+        """Interrupt *task* alone where it waits, itself or by a gather, for a task of a branch which is not cut."""
+        kept = {call.task for call in self._drive.delivery.waiting if not call.branch.is_cut} - {None}
+        return not self._drive.is_over and not kept.isdisjoint(awaited_by(task)) and let_go(task)
 
     def cut_below(self, prefix: str) -> None:
         """Cut every branch at or below *prefix*, and what tasks of the author's still ask in its name."""

@@ -8,6 +8,18 @@ from collections.abc import Generator
 from typing import Any
 
 
+def awaited_by(task: asyncio.Task[Any]) -> set[object]:
+    """Return what *task* waits for: one future or task, and, where that is a gather, all that is gathered."""
+    found: set[object] = set()
+    left = [getattr(task, "_fut_waiter", None)]
+    while left:
+        future = left.pop()
+        if future is not None and future not in found:
+            found.add(future)
+            left += getattr(future, "_children", ())
+    return found
+
+
 def let_go(task: asyncio.Task[Any]) -> bool:
     """Raise CancelledError in *task* where it waits, and let what it waits for go on, for whoever else waits for that.
 
@@ -18,11 +30,18 @@ def let_go(task: asyncio.Task[Any]) -> bool:
         if getattr(callback, "__self__", None) is task:
             assert waits_for is not None
             waits_for.remove_done_callback(callback)
+            if hasattr(waits_for, "_children"):  # a gather that nobody waits for any more
+                waits_for.add_done_callback(_retrieve)
             nothing: asyncio.Future[None] = task.get_loop().create_future()
             nothing.add_done_callback(callback, context=context)
             nothing.cancel()
             return True
     return False
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
 
 
 async def never() -> None:

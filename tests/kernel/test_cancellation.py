@@ -194,13 +194,29 @@ def _offset(flow: loom.Flow[[], Any], where: str) -> int:
     return int(where.rpartition(":")[2]) - inspect.getsourcelines(flow.fn)[1]
 
 
-async def test_a_task_that_branches_share_outlives_the_cut_of_one_of_them() -> None:
+async def directly(shared: asyncio.Task[str], own: Awaitable[Any]) -> object:
+    later = asyncio.ensure_future(own)
+    return [await shared, await later]
+
+
+async def gathered(shared: asyncio.Task[str], own: Awaitable[Any]) -> object:
+    return await asyncio.gather(own, shared)
+
+
+async def gathered_twice(shared: asyncio.Task[str], own: Awaitable[Any]) -> object:
+    return await asyncio.gather(asyncio.gather(shared), own)
+
+
+@pytest.mark.parametrize("awaited", [directly, gathered, gathered_twice])
+async def test_a_task_that_branches_share_outlives_the_cut_of_one_of_them(
+    awaited: Callable[..., Awaitable[object]],
+) -> None:
     @loom.flow
     async def flow(ctx: loom.Context) -> str:
         shared = asyncio.ensure_future(ctx.suspend("shared", expects=str))
 
-        async def waits(ctx: loom.Context) -> str:
-            return await shared
+        async def waits(ctx: loom.Context) -> object:
+            return await awaited(shared, ctx.suspend("own"))
 
         async def fails(ctx: loom.Context) -> str:
             raise ValueError
