@@ -12,7 +12,7 @@ from loom.driving.errors import ExecutionNotFound
 from loom.driving.stored_log import StoredLog, log_of
 from loom.lenses.inbox import UnreadMessage, unread_messages
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Request, Storage
-from loom_cli.ids import meant_id
+from loom_cli.ids import meant_link
 
 Event = EventEnvelope[Any]
 
@@ -21,15 +21,16 @@ CHILDREN_MAX: Final = 1000
 
 
 async def log_meant(storage: Storage, text: str) -> StoredLog:
-    """Return the log of the execution that *text* means: of a chain, unless *text* names a later link, the last one.
+    """Return the log of the execution that *text* means: of a chain, unless *text* names a link (`ID~2`), the last one.
 
     Raises:
         AmbiguousExecution, ExecutionNotFound: *text* means none, or several.
         LogCorrupt: a record cannot be read.
         SnapshotUnusable: the checkpoint cannot be read that stands for events which were moved away.
     """
-    run_id = await meant_id(storage, text)
-    if not chains.is_later_link(run_id) and (row := await storage.row(run_id)) is not None:
+    link = await meant_link(storage, text)
+    run_id = ExecutionId(chains.link_named(link) or link)
+    if chains.link_named(link) is None and (row := await storage.row(run_id)) is not None:
         run_id = (await chains.last_link(storage, row)).execution_id
     log = await log_of(storage, run_id)
     if not log.events:  # deleted since we found it

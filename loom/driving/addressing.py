@@ -66,7 +66,11 @@ def decision_meant(state: ExecutionState, address: str) -> int:
     fitting = [id for id in sorted(made) if address == id] or [id for id in sorted(made) if _ends_as(id, address)]
     if len(fitting) != 1:
         raise DecisionNotFound(
-            execution_id=state.execution_id, decision=address, decisions=sorted(made), fitting=fitting
+            execution_id=state.execution_id,
+            decision=address,
+            decisions=sorted(made),
+            fitting=fitting,
+            link=state.facts.link,
         )
     return made[fitting[0]]
 

@@ -39,15 +39,22 @@ class Annotating:
         self._driver, self._load = driver, load
 
     async def put(
-        self, id: str, note_of: Callable[[ExecutionState], Note | None], principal: str | None
+        self,
+        id: str,
+        note_of: Callable[[ExecutionState], Note | None],
+        principal: str | None,
+        *,
+        load: Load | None = None,
     ) -> ExecutionState:
         """Have the fact that *note_of* makes of the state recorded; None: nothing is to be. Return the state decided by.
+
+        *load* returns the state that is meant by *id*, where that is another than is usual.
 
         Raises:
             ExecutionNotFound, SequenceConflict, StoreError, and what *note_of* raises: nothing was written.
         """
         while True:
-            state, incarnation = await self._load(id)
+            state, incarnation = await (load or self._load)(id)
             note = note_of(state)
             if note is None:
                 return state

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _WRITTEN_WITH_THE_END: Final = frozenset({"EXECUTION_STARTED", "TOPIC_HELD"})
 _LINK: Final = re.compile(r"~[0-9]+\Z")
+FIRST: Final = "~1"
+"""Added to the id of a chain, this names its first link, whose own id is that of the chain."""
 
 
 class Aside:
@@ -122,6 +124,11 @@ async def lane_of(storage: Storage, row: ExecutionRow) -> Lane | None:
 def is_later_link(run_id: str) -> bool:
     """Whether *run_id* is that of a link after the first; no caller can choose such an id."""
     return _LINK.search(run_id) is not None
+
+
+def link_named(text: str) -> str | None:
+    """Return the id of the link that *text* names by itself: `ID~2` the second, `ID~1` the first; None: it names a chain."""
+    return text.removesuffix(FIRST) if text.endswith(FIRST) else text if is_later_link(text) else None
 
 
 def once(run_id: str, key: str) -> str:

@@ -143,14 +143,20 @@ class ExecutionNotPaused(LoomError):
 
 
 class DecisionNotFound(LoomError):
-    """No decision of the run has this address, or several have; they are listed."""
+    """No decision of the run has this address, or several have; they are listed. *link* is its number in its chain."""
 
     code = "decision-not-found"
 
-    def __init__(self, *, execution_id: str, decision: str, decisions: Sequence[str], fitting: Sequence[str]) -> None:
-        self.execution_id, self.decision = execution_id, decision
+    def __init__(
+        self, *, execution_id: str, decision: str, decisions: Sequence[str], fitting: Sequence[str], link: int = 1
+    ) -> None:
+        self.execution_id, self.decision, self.link = execution_id, decision, link
         self.decisions, self.fitting = tuple(decisions), tuple(fitting)
         self.hint = f"Name one of these: {', '.join(fitting or decisions)}." if decisions else "It has decided nothing."
+        if link > 1:
+            chain = execution_id.removesuffix(f"~{link}")
+            earlier = f"{chain}~1" if link == 2 else f"{chain}~1 to {chain}~{link - 1}"
+            self.hint += f" For those of an earlier log of its chain name that: {earlier}."
         found = f"{len(fitting)} decisions of {execution_id} are" if fitting else f"no decision of {execution_id} is"
         super().__init__(f"{found} called {decision!r}")
 

@@ -15,7 +15,7 @@ from loom.core.envelope import EventEnvelope
 from loom.core.errors import SnapshotIgnored
 from loom.core.ids import execution_id
 from loom.core.state import ExecutionState, empty_state
-from loom.driving.chains import last_link
+from loom.driving.chains import last_link, link_named
 from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
 from loom.driving.reading import read_log, refuse_newer, refuse_newer_rules
 from loom.driving.snapshots import state_of
@@ -61,6 +61,21 @@ async def load(storage: Storage, id: str, *, row: ExecutionRow | None = None) ->
         if row is None:
             raise ExecutionNotFound(execution_id=id, store=storage.url)
         row = await last_link(storage, row)
+    return await loaded(storage, row)
+
+
+async def load_link(storage: Storage, id: str) -> Loaded:
+    """Return the link that *id* names, though its chain has gone on; where it names a chain, the last one.
+
+    Raises:
+        As `load`.
+    """
+    link = link_named(id)
+    if link is None:
+        return await load(storage, id)
+    row = await storage.row(execution_id(link))
+    if row is None:
+        raise ExecutionNotFound(execution_id=id, store=storage.url)
     return await loaded(storage, row)
 
 

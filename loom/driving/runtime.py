@@ -30,13 +30,14 @@ from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
 from loom.driving.admission import Waiting
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
+from loom.driving.chains import link_named
 from loom.driving.claims import Claims
 from loom.driving.driver import LINGER_S, Ask, Driver, Manner, make_offer, manner
 from loom.driving.effects import EffectRuntime
 from loom.driving.family import FamilyVerbs
 from loom.driving.forking import Forking, ForkingVerbs
 from loom.driving.going import ForkUndriven, Going
-from loom.driving.loading import load
+from loom.driving.loading import load, load_link
 from loom.driving.messages import Messages, letter
 from loom.driving.migrating import Migrating, MigratingVerbs
 from loom.driving.promoting import Promoting, PromotingVerbs
@@ -426,17 +427,24 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
     ) -> None:
         """Record what came of a decision, learned later: *value* (a rating, a conversion). The run may have ended.
 
-        *decision* is the id of the decision, or an ending of it that is unambiguous.
+        *decision* is the id of the decision, or an ending of it that is unambiguous. A link of a chain is named by its own id,
+        `ID~2`, the first by `ID~1`; where the chain is named, the last is meant.
 
         Raises:
             ExecutionNotFound, DecisionNotFound, NotSerializable: nothing was written.
             Denied: only the refusal was written.
         """
-        await self._authorization.ask("attach", execution_id, principal)
+        await self._authorization.ask("attach", link_named(execution_id) or execution_id, principal)
         known = values.encode(value)
-        await self._notes.put(
-            execution_id, lambda state: f.OutcomeAttached(decision_meant(state, decision), known, note), principal
-        )
+
+        async def of_link(id: str) -> tuple[ExecutionState, Incarnation]:
+            state, row, _ = await load_link(self.storage, id)
+            return state, row.incarnation
+
+        def fact_of(state: ExecutionState) -> f.OutcomeAttached:
+            return f.OutcomeAttached(decision_meant(state, decision), known, note)
+
+        await self._notes.put(execution_id, fact_of, principal, load=of_link)
 
     def _going_on(self, principal: str | None, linger_s: float) -> Callable[[str], Awaitable[Outcome[Any]]]:
         wished = manner(principal, linger_s)

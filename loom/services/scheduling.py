@@ -16,19 +16,17 @@ from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId, FlowId
 from loom.core.schedule import Schedule
 from loom.core.state import TERMINAL
-from loom.kernel.codec import decode_events
+from loom.driving.chains import last_link
 from loom.services.due import Decision, decide, next_due
 from loom.services.ticks import execution_id_at, written
 from loom.spi.clock import Clock
-from loom.spi.event_store import ExecutionRow, Storage
+from loom.spi.event_store import Storage
 from loom.spi.schedule_store import ScheduleCursor, ScheduleStore
 
 FAULT_REST_MS: Final = 10_000
 """How long a schedule rests after it could not be handled."""
 
 _UNRECORDED_MAX: Final = 1000
-_CLOSING_EVENTS: Final = 64
-"""So far from its end a log is searched for the event that closed it."""
 
 StartResult: TypeAlias = Literal["started", "already there"]
 
@@ -171,19 +169,6 @@ def scheduled_start(schedule: Schedule, tick_at: int) -> ScheduledStart:
 
 
 async def is_open(storage: Storage, execution_id: ExecutionId) -> bool:
-    """Say whether an execution has not ended; one that was continued has not while a later link of its chain has not."""
+    """Say whether an execution has not ended; one that was continued has not while the last link of its chain has not."""
     row = await storage.row(execution_id)
-    while row is not None and row.index.status == "continued":
-        following = await _following(storage, row)
-        row = await storage.row(following) if following is not None else None
-        if row is None:
-            return True  # the next link is about to begin
-    return row is not None and row.index.status not in TERMINAL
-
-
-async def _following(storage: Storage, row: ExecutionRow) -> ExecutionId | None:
-    page = await storage.read(row.execution_id, start=max(0, row.length - _CLOSING_EVENTS))
-    for event in reversed(decode_events(row.execution_id, page)):
-        if event.type == "EXECUTION_CONTINUED":
-            return ExecutionId(event.payload.next)
-    return None
+    return row is not None and (await last_link(storage, row)).index.status not in TERMINAL - {"continued"}

@@ -14,7 +14,7 @@ from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionContinued
 from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
-from loom.driving.chains import is_later_link
+from loom.driving.chains import FIRST, link_named
 from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
 from loom.driving.snapshots import state_of
 from loom.driving.stored_log import base_beyond, checkpoint_of
@@ -72,7 +72,7 @@ def logs(
 ) -> ExitCode:
     """Print the events of an execution, or follow them.
 
-    Of one that has continued as new, all its logs are printed, in order.
+    Of one that has continued as new, all its logs are printed, in order, or the one that is named (ID~2, the first as ID~1).
 
     Only what is on disk is printed, in the order of the log. --json prints one object a line.
 
@@ -113,10 +113,10 @@ class _Listing:
         self._day = ""
 
     async def run(self, text: str, start: int, globs: list[str], *, follow: bool) -> None:
-        run_id = await self._meant(text)
+        run_id = await self._meant(text.removesuffix(FIRST))
         if not follow:
             await self._note_an_end_before(run_id, start)
-        while (after := await self._one_log(run_id, start, globs, follow=follow)) and not is_later_link(text):
+        while (after := await self._one_log(run_id, start, globs, follow=follow)) and link_named(text) is None:
             run_id, start = after, 0
             self._names, self._day = {}, ""
             if not self._as_json:

@@ -43,11 +43,12 @@ def outcome(
     """Attach what came of a decision of a run, learned later.
 
     A rating, a conversion, a complaint: it belongs to the decision and changes nothing for the flow. The run may have ended.
+    Of one that has continued as new, the last log is meant, or the one that is named: ID~2, the first as ID~1.
 
     Example: loom outcome add refund-42 --decision model --value 0.8 --note 'the customer stayed'
     """
     from loom.core.missing import MISSING
-    from loom_cli.ids import meant_id
+    from loom_cli.ids import meant_link
     from loom_cli.payloads import payload_given
     from loom_cli.principals import principal_of
 
@@ -60,7 +61,7 @@ def outcome(
 
     async def attach() -> str:
         async with loaded:
-            run_id = await meant_id(loaded.storage, execution_id)
+            run_id = await meant_link(loaded.storage, execution_id)
             await loaded.runtime.attach(run_id, decision, known, note=note, principal=acting)
             return run_id
 

@@ -12,6 +12,7 @@ import pytest
 import loom
 from loom.core.errors import ExecutionTerminated, InvalidId
 from loom.core.ids import ExecutionId
+from loom.driving.errors import DecisionNotFound, ExecutionNotFound
 from loom.kernel.errors import CannotContinue
 from loom.spi.event_store import Append, ExecutionQuery, Storage
 from loom.spi.memory import MemoryStorage
@@ -116,6 +117,32 @@ async def test_every_verb_means_the_last_link_whichever_is_named(address: str) -
     assert (parked.execution_id, on.execution_id, on.status) == (RUN, f"{RUN}~2", "suspended")
     assert state.execution_id == f"{RUN}~2"
     assert outcome.value == "done"
+
+
+@loom.flow
+async def picks(ctx: loom.Context, n: int = 0) -> int:
+    await ctx.decide("pick" if n < 2 else "choose", lambda: n)
+    return n if n == 2 else await ctx.continue_as_new(n + 1)
+
+
+@pytest.mark.proves("SUS-13")
+async def test_what_came_of_a_decision_is_attached_in_the_link_that_made_it() -> None:
+    over = runtime(picks)
+    await over.start(picks, id=RUN)
+
+    await over.attach(f"{RUN}~1", "pick", "first")
+    await over.attach(f"{RUN}~2", "pick", "second")
+    await over.attach(RUN, "choose", "last")
+    with pytest.raises(DecisionNotFound, match=rf"no decision of {RUN}~3 is called 'pick'") as refused:
+        await over.attach(RUN, "pick", "guessed")
+    with pytest.raises(ExecutionNotFound):
+        await over.attach(f"{RUN}~4", "pick", "none")
+
+    links = [await over.events(id) for id in (RUN, f"{RUN}~2", f"{RUN}~3")]
+    assert [events[-1].payload.value for events in links] == ["first", "second", "last"]
+    assert [event.type for events in links for event in events].count("OUTCOME_ATTACHED") == 3
+    assert f"{RUN}~1 to {RUN}~2" in refused.value.hint
+    assert (await over.load_state(RUN)).status == "completed"
 
 
 async def test_the_gates_of_two_links_have_answers_of_their_own() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,8 +25,18 @@ async def lap(n: int) -> int:
 
 @loom.flow
 async def laps(ctx: loom.Context, n: int = 0) -> int:
+    await ctx.decide("pace", lambda: n)
     await ctx.run(lap, n)
     return n if n == 2 else await ctx.continue_as_new(n + 1)
+
+
+APP = """
+from pathlib import Path
+import loom
+from tests.loom_cli.test_chains import laps
+
+app = loom.define_config(flows=[laps], storage=loom.sqlite_storage(Path(__file__).parent / ".loom" / "loom.db"))
+"""
 
 
 @pytest.fixture
@@ -54,15 +65,52 @@ def test_ps_lists_the_run_once_by_its_last_log(run: Run) -> None:
         ("laps-1", "laps-1~3", "completed", None),
         ("laps-1~3", "laps-1~3", "completed", None),
         ("laps-1~2", "laps-1~2", "continued", "laps-1~3"),
+        ("laps-1~1", "laps-1", "continued", "laps-1~2"),
+        ("lap", "laps-1~3", "completed", None),
+        ("lap~1", "laps-1", "continued", "laps-1~2"),
     ],
 )
-def test_show_of_the_run_shows_its_last_log_and_of_a_later_link_that_link(
+def test_show_of_the_run_shows_its_last_log_and_of_a_link_that_link(
     run: Run, asked: str, id: str, status: str, next_: str | None
 ) -> None:
     shown = json.loads(run("show", asked, "--json").out)
 
     assert (shown["id"], shown["status"], shown["first"], shown["next"]) == (id, status, "laps-1", next_)
     assert f"log {shown['link']} of laps-1, which continues as new" in run("show", asked).out
+
+
+def test_the_beginning_of_the_ids_of_two_runs_means_none_though_one_is_a_chain(run: Run, tmp_path: Path) -> None:
+    async def another() -> None:
+        async with loom.define_config(flows=[laps], storage=SqliteStorage(tmp_path / ".loom" / "loom.db")) as app:
+            await app.runtime.start(laps, 2, id="laps-1~x")
+
+    asyncio.run(another())
+
+    shown = run("show", "lap")
+
+    assert shown.status == 2
+    assert "laps-1~x" in shown.err
+
+
+@pytest.mark.parametrize(("asked", "id"), [("laps-1", "laps-1~3"), ("laps-1~2", "laps-1~2"), ("laps-1~1", "laps-1")])
+def test_an_outcome_is_added_to_a_decision_of_the_link_that_is_named(
+    run: Run, tmp_path: Path, asked: str, id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "app", raising=False)
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+
+    added = run("outcome", "add", asked, "--decision", "pace", "--value", "1")
+    strange = run("outcome", "add", asked, "--decision", "lane", "--value", "1")
+
+    assert (added.status, strange.status) == (0, 4), added.err
+    for link in ("laps-1~1", "laps-1~2", "laps-1~3"):
+        types = [json.loads(line)["type"] for line in run("logs", link, "--json").out.splitlines()]
+        assert types.count("OUTCOME_ATTACHED") == (chain_id(link) == id)
+    assert ("laps-1~1 to laps-1~2" in strange.err) == (id == "laps-1~3")
+
+
+def chain_id(link: str) -> str:
+    return link.removesuffix("~1")
 
 
 @pytest.mark.parametrize("how", [(), ("--follow",)])
@@ -82,4 +130,4 @@ def test_logs_of_the_run_prints_all_its_logs_in_order(run: Run, how: tuple[str, 
 def test_logs_of_a_later_link_prints_that_one(run: Run) -> None:
     lines = run("logs", "laps-1~2").out.splitlines()
 
-    assert (len(lines), "EXECUTION_CONTINUED" in lines[-1], "laps-1~3" in lines[-1]) == (4, True, True)
+    assert (len(lines), "EXECUTION_CONTINUED" in lines[-1], "laps-1~3" in lines[-1]) == (5, True, True)
