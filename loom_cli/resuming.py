@@ -30,11 +30,15 @@ from loom_cli.unknown_fields import refuse_unknown_fields
 
 
 class Answer(NamedTuple):
-    """What was given: the answer (MISSING for none), the address of its gate, and the digest of what was shown."""
+    """What was given: the answer (MISSING for none), the address of its gate, and the digest of what was shown.
+
+    *agreed* says that it is to be sent without a question.
+    """
 
     value: Any
     gate: str | None
     shown: str | None
+    agreed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +110,7 @@ class Resuming:
             return self._driving.go_on(run_id, past, self._verb(run_id, MISSING, None))
         if step.kind == "answer":
             refuse_unknown_fields(given.value, step.gate.schema)
-            bound = step.gate if given.shown is not None else step.gate._replace(shown=None)
-            return self._answer(run_id, past, given.value, bound)
+            return self._answer_given(run_id, past, given, step.gate)
         if not self._cli.screen.interactive:
             return self._driving.tell_state(run_id, past)
         return self._ask(run_id, past, step.gate)
@@ -133,6 +136,25 @@ class Resuming:
     def _answer(self, run_id: ExecutionId, past: StoredLog, answer: Any, gate: OpenGate) -> ExitCode:
         return self._driving.go_on(run_id, past, self._verb(run_id, answer, gate))
 
+    def _answer_given(self, run_id: ExecutionId, past: Sequence[Event], given: Answer, gate: OpenGate) -> ExitCode:
+        """Hand an answer in, on a terminal once a person has agreed to it who was shown what is asked.
+
+        Raises:
+            Usage: it is agreed to, but not said to what.
+        """
+        if given.agreed and given.shown is None and gate.shown is not None:
+            hint = f"say to what: --shown={gate.shown}, as `loom resume {run_id}` prints it with what is shown"
+            raise Usage(f"{gate.gate} of {run_id} shows something, and --yes agrees to it unseen", hint=hint)
+        if given.agreed or given.shown is not None or not self._cli.screen.interactive:
+            bound = gate if given.shown is not None else gate._replace(shown=None)
+            return self._answer(run_id, past, given.value, bound)
+        Teller(self._cli.screen, self._driving.hints(run_id), self._cli.now_ms).question(gate)
+        try:
+            is_agreed = confirmed(self._cli.screen, given.value)
+        except (KeyboardInterrupt, EOFError) as left:
+            return self._left(run_id, left)
+        return self._answer(run_id, past, given.value, gate) if is_agreed else self._left(run_id)
+
     # -- a person --------------------------------------------------------------------------------------------------
 
     def _ask(self, run_id: ExecutionId, past: StoredLog, gate: OpenGate) -> ExitCode:
@@ -145,18 +167,19 @@ class Resuming:
             try:
                 answer = ask_person(screen, gate.schema or {}, known=answer, problems=problems)
                 if not confirmed(screen, answer):
-                    return self._left(run_id, ExitCode.WAITING)
+                    return self._left(run_id)
             except (KeyboardInterrupt, EOFError) as left:
-                screen.note()
-                return self._left(run_id, ExitCode.WAITING if isinstance(left, EOFError) else ExitCode.INTERRUPTED)
+                return self._left(run_id, left)
             try:
                 return self._answer(run_id, past, answer, gate)
             except InvalidPayload as refused:
                 problems = {_path(problem.path): problem.message for problem in refused.problems}
 
-    def _left(self, run_id: ExecutionId, status: ExitCode) -> ExitCode:
+    def _left(self, run_id: ExecutionId, by: BaseException | None = None) -> ExitCode:
+        if by is not None:
+            self._cli.screen.note()  # the line on which it was asked is not ended
         self._cli.screen.note(f"left unanswered; {run_id} still waits")
-        return status
+        return ExitCode.INTERRUPTED if isinstance(by, KeyboardInterrupt) else ExitCode.WAITING
 
 
 def _path(path: str) -> str:

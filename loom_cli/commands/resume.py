@@ -25,14 +25,20 @@ from loom_cli.options import (
     StrictOption,
     WaitOption,
     WhereOption,
-    YesOption,
 )
 
 app = command_app()
 
 
+_GateOption: TypeAlias = Annotated[
+    str | None, typer.Option("--gate", metavar="ADDRESS", help="Which gate, or an ending of its address.")
+]
 _ShownOption: TypeAlias = Annotated[
     str | None, typer.Option("--shown", metavar="DIGEST", help="Answer only if the gate still shows just this.")
+]
+_YesOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="With an answer: do not ask before it is sent; with --where: before it begins."),
 ]
 
 
@@ -45,16 +51,14 @@ def resume(
         str | None, typer.Option("--answer", "-a", metavar="JSON", help="The answer: JSON, @FILE, or - for stdin.")
     ] = None,
     set_: SetOption = None,
-    gate: Annotated[
-        str | None, typer.Option("--gate", metavar="ADDRESS", help="Which gate, or an ending of its address.")
-    ] = None,
+    gate: _GateOption = None,
     shown: _ShownOption = None,
     simulate: SimulateOption = False,
     on_change: OnChangeOption = None,
     where: WhereOption = None,
     query: QueryOption = None,
     dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    yes: _YesOption = False,
     wait_s: WaitOption = 10.0,
     principal: PrincipalOption = None,
     strict: StrictOption = False,
@@ -66,8 +70,9 @@ def resume(
     """Answer a run that waits, or go on with one that was cut off.
 
     Without an answer, a run that waits for a person shows its question: on a terminal it is asked field by field,
-    elsewhere the command ends with 3. An answer is bound to what was shown. With --where, all that can go on by
-    themselves do.
+    elsewhere the command ends with 3. An answer that is given is shown there with its question, and sent once that is
+    agreed to. It is bound to what was shown; so --yes needs --shown where a gate shows something. With --where, all
+    that can go on by themselves do.
 
     Example: loom resume refund-42 --set approved=true
 
@@ -77,6 +82,7 @@ def resume(
 
     Example: loom resume --where status=running --dry-run
     """
+    from loom.core.missing import MISSING
     from loom_cli.bulk import Asked, Bulk, bulk_wait_s, for_one
     from loom_cli.driving import Driving
     from loom_cli.payloads import payload_given
@@ -85,9 +91,11 @@ def resume(
     from loom_cli.selecting import VERBS
 
     cli = Cli.of(ctx)
-    asked = Asked(cli.where(where, query), dry_run=dry_run, yes=yes, quiet=quiet, as_json=as_json)
+    value = payload_given(answer, set_ or [], flag="--answer", folder=cli.folder)
+    agreed = yes and value is not MISSING
+    asked = Asked(cli.where(where, query), dry_run=dry_run, yes=yes and not agreed, quiet=quiet, as_json=as_json)
     named, acting = for_one(execution_id, asked), principal_of(principal)
-    given = Answer(payload_given(answer, set_ or [], flag="--answer", folder=cli.folder), gate, shown)
+    given = Answer(value, gate, shown, agreed=agreed)
     loaded = cli.app(app_, store=store, strict=strict)
     if named is None:
         if answer is not None or set_ or gate is not None or shown is not None or simulate:
