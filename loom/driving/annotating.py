@@ -14,8 +14,10 @@ from loom import values
 from loom.core import facts as f
 from loom.core.ids import Incarnation
 from loom.core.state import ExecutionState
+from loom.driving.addressing import decision_meant
 from loom.driving.driver import Driver
 from loom.driving.errors import ExecutionNotFound
+from loom.driving.loading import load_link
 from loom.spi.conflicts import SequenceConflict
 from loom.spi.event_store import RequestKind
 
@@ -63,6 +65,22 @@ class Annotating:
             if await put(state, incarnation, note, principal):
                 return state
             await asyncio.sleep(0)  # the run has moved on
+
+    async def attach(self, id: str, decision: str, known: Any, *, note: str | None, principal: str | None) -> None:
+        """Record what came of the decision that *decision* names: in the link that *id* names, or the last of its chain.
+
+        Raises:
+            DecisionNotFound, and as `put`: nothing was written.
+        """
+
+        async def link(id: str) -> tuple[ExecutionState, Incarnation]:
+            loaded = await load_link(self._driver.around.storage, id)
+            return loaded.state, loaded.row.incarnation
+
+        def fact_of(state: ExecutionState) -> f.OutcomeAttached:
+            return f.OutcomeAttached(decision_meant(state, decision), known, note)
+
+        await self.put(id, fact_of, principal, load=link)
 
     async def _append(self, state: ExecutionState, incarnation: Incarnation, note: Note, principal: str | None) -> bool:
         journal = self._driver.journal(state, incarnation, drives=False)

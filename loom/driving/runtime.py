@@ -26,7 +26,7 @@ from loom.core.outcome import Outcome
 from loom.core.state import TERMINAL, ExecutionState
 from loom.core.step import Step
 from loom.core.views import awaited_messages
-from loom.driving.addressing import decision_meant, doubt_meant, gate_meant
+from loom.driving.addressing import doubt_meant, gate_meant
 from loom.driving.admission import Waiting
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
@@ -37,7 +37,7 @@ from loom.driving.effects import EffectRuntime
 from loom.driving.family import FamilyVerbs
 from loom.driving.forking import Forking, ForkingVerbs
 from loom.driving.going import ForkUndriven, Going
-from loom.driving.loading import load, load_link
+from loom.driving.loading import load
 from loom.driving.messages import Messages, letter
 from loom.driving.migrating import Migrating, MigratingVerbs
 from loom.driving.promoting import Promoting, PromotingVerbs
@@ -435,16 +435,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
             Denied: only the refusal was written.
         """
         await self._authorization.ask("attach", link_named(execution_id) or execution_id, principal)
-        known = values.encode(value)
-
-        async def of_link(id: str) -> tuple[ExecutionState, Incarnation]:
-            state, row, _ = await load_link(self.storage, id)
-            return state, row.incarnation
-
-        def fact_of(state: ExecutionState) -> f.OutcomeAttached:
-            return f.OutcomeAttached(decision_meant(state, decision), known, note)
-
-        await self._notes.put(execution_id, fact_of, principal, load=of_link)
+        await self._notes.attach(execution_id, decision, values.encode(value), note=note, principal=principal)
 
     def _going_on(self, principal: str | None, linger_s: float) -> Callable[[str], Awaitable[Outcome[Any]]]:
         wished = manner(principal, linger_s)
