@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -92,13 +92,17 @@ def test_the_beginning_of_the_ids_of_two_runs_means_none_though_one_is_a_chain(r
     assert "laps-1~x" in shown.err
 
 
-@pytest.mark.parametrize(("asked", "id"), [("laps-1", "laps-1~3"), ("laps-1~2", "laps-1~2"), ("laps-1~1", "laps-1")])
-def test_an_outcome_is_added_to_a_decision_of_the_link_that_is_named(
-    run: Run, tmp_path: Path, asked: str, id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "app", raising=False)
+@pytest.fixture
+def _in_an_app(tmp_path: Path) -> Iterator[None]:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    sys.modules.pop("app", None)
+    yield
+    sys.modules.pop("app", None)
 
+
+@pytest.mark.usefixtures("_in_an_app")
+@pytest.mark.parametrize(("asked", "id"), [("laps-1", "laps-1~3"), ("laps-1~2", "laps-1~2"), ("laps-1~1", "laps-1")])
+def test_an_outcome_is_added_to_a_decision_of_the_link_that_is_named(run: Run, asked: str, id: str) -> None:
     added = run("outcome", "add", asked, "--decision", "pace", "--value", "1")
     strange = run("outcome", "add", asked, "--decision", "lane", "--value", "1")
 
