@@ -136,7 +136,7 @@ class Resuming:
     def _answer(self, run_id: ExecutionId, past: StoredLog, answer: Any, gate: OpenGate) -> ExitCode:
         return self._driving.go_on(run_id, past, self._verb(run_id, answer, gate))
 
-    def _answer_given(self, run_id: ExecutionId, past: Sequence[Event], given: Answer, gate: OpenGate) -> ExitCode:
+    def _answer_given(self, run_id: ExecutionId, past: StoredLog, given: Answer, gate: OpenGate) -> ExitCode:
         """Hand an answer in, on a terminal once a person has agreed to it who was shown what is asked.
 
         Raises:
