@@ -186,6 +186,14 @@ class Server:
         finally:
             await raw.close()
 
+    async def script(self, script: str, *, dsn: str) -> None:
+        """Run several statements."""
+        raw = await asyncpg.connect(dsn)
+        try:
+            await raw.execute(script)
+        finally:
+            await raw.close()
+
     def run(self, program: str, *arguments: object) -> None:
         """Run a program of Postgres, in the folder of the socket, as who the server belongs to.
 
