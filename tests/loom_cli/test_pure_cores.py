@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import pkgutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -53,6 +54,7 @@ from loom.plugins.sqlite.copying import Copied
 from loom.services.ageing import SweepTally
 from loom.services.compacting import Compacted
 from loom.services.expiry import Tally
+from loom.services.reindexing import Became
 from loom.spi import ExecutionRow, RefMove, Request
 from loom_cli.branches import move_rows, promotion_words
 from loom_cli.command_table import ROWS
@@ -67,6 +69,7 @@ from loom_cli.hints import Hints
 from loom_cli.live import state_line
 from loom_cli.migrations import migration_rows
 from loom_cli.outcomes import outcome_json
+from loom_cli.repairing import Repair, repair_json
 from loom_cli.replays import short
 from loom_cli.retaining import Pass, retention_json
 from loom_cli.schedule_views import schedule_json
@@ -170,6 +173,12 @@ CORES: Final[dict[str, Core]] = {
         ),
         lambda shape: (shape["id"], shape["events"], shape["through"], shape["dry_run"]) == ("r1", 6, 7, True),
         "compact r1 --dry-run --json",
+    ),
+    "repair index": Core(
+        repair_json,
+        lambda: repair_json(Repair("memory:", True, Counter[Became]({"right": 3}))),
+        lambda shape: (shape["looked_at"], shape["runs"]) == (3, []),
+        "repair index --json",
     ),
     "retention run": Core(
         retention_json,
