@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -23,6 +24,9 @@ from loom.spi.snapshot_store import SnapshotStore
 
 if TYPE_CHECKING:
     from loom.driving.driver import Driver
+
+LONG: Final = 10_000
+"""From so many events on a snapshot is made in a thread, so that the other runs of the loop do not stand still for it."""
 
 PART_OF_STATE: Final = 10
 """A snapshot at a park is worth its bytes once a tenth of the log came after the last."""
@@ -73,7 +77,8 @@ class Snapshotting:
         assert journal.incarnation is not None
         try:
             at, codec = self._around.clock.now_ms(), self._around.snapshot_codec
-            snapshot = snapshot_of(state, journal.incarnation, at=at, codec=codec)
+            make = partial(snapshot_of, state, journal.incarnation, at=at, codec=codec)
+            snapshot = await asyncio.to_thread(make) if state.length >= LONG else make()
             if await snapshot_store(self._around.storage).put_snapshot(snapshot):
                 self._last[journal] = state.sequence
         except Exception as error:  # noqa: BLE001  # a cache that cannot be written must not end a drive

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ import loom
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
-from loom.driving.snapshots import state_of
+from loom.driving import snapshotting
+from loom.driving.snapshots import snapshot_of, state_of
 from loom.kernel.codec import decode_events
 from loom.kernel.fold import fold
 from loom.spi.errors import StoreUnavailable
@@ -143,6 +145,25 @@ async def test_a_snapshot_that_cannot_be_written_is_a_warning_and_the_run_goes_o
 
     assert (parked.status, ended.result()) == ("suspended", ["up", 120, "a", "b", "c"])
     assert f"the snapshot of {RUN} at 99 was not kept: {error}" in caplog.text
+
+
+@pytest.mark.parametrize("long", [100, 100_000])
+async def test_that_of_a_very_long_run_is_made_beside_the_loop(long: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def noted(*args: Any, **kwargs: Any) -> Snapshot:
+        threads.append(threading.get_ident())
+        return snapshot_of(*args, **kwargs)
+
+    monkeypatch.setattr(snapshotting, "snapshot_of", noted)
+    monkeypatch.setattr(snapshotting, "LONG", long)
+    over = climber()
+
+    await over.start(stairs, 120, id=RUN)
+
+    assert [thread == threading.get_ident() for thread in threads] == [long > 200]
+    assert isinstance(over.storage, MemoryStorage)
+    await assert_all_are_the_fold(over.storage)
 
 
 async def test_a_store_that_keeps_no_snapshots_works_as_before() -> None:

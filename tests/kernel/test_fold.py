@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -256,6 +257,29 @@ def test_what_a_fact_does_not_touch_is_shared_with_the_state_before() -> None:
     assert new.facts is old.facts
     assert new.gates is old.gates
     assert next(iter(new.open.values())) is old.open[2]
+
+
+@pytest.mark.proves("LIF-17")
+def test_what_is_settled_has_the_very_events_and_no_copy_of_their_inputs() -> None:
+    big = 10_000
+    facts: list[tuple[str, Any]] = [STARTED]
+    for number in range(1_000):
+        facts += [
+            ("STEP_STARTED", f.StepStarted(f"s#{number}", number, "d", args={"text": f"{number} " * (big // 4)})),
+            ("STEP_COMPLETED", f.StepCompleted(len(facts), number)),
+        ]
+    events = log(*facts)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        state = fold(events, empty_state(RUN))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert [settled.start for settled in state.settled][::-1] == events[1::2]
+    assert all(settled.start is event for settled, event in zip(state.settled, events[-2::-2], strict=False))
+    assert (after - before) / 1_000 < big / 10
 
 
 @st.composite
