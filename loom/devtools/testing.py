@@ -31,6 +31,7 @@ from loom.rings.citing import ContentCiting
 from loom.rings.claim_check import ClaimChecking
 from loom.services.worker import Report
 from loom.spi.clock import SeededEntropy, VirtualClock
+from loom.spi.content_memory import MemoryContent
 from loom.spi.errors import StoreError
 from loom.spi.event_store import Claim
 from loom.spi.memory import MemoryStorage
@@ -74,6 +75,16 @@ def strict(app: LoomApp, *, elsewhere: bool = False) -> LoomApp:
         async with strict(define_config(flows=[refund])) as app: ...
     """
     return app.guarded(Strict(elsewhere=OTHER_HASHES if elsewhere else ()))
+
+
+def contents() -> ClaimChecking:
+    """Return contents in memory, for a step that is called as a plain function.
+
+    held = contents()
+    page = await held.claimed(loom.ClaimCheck(), "a page")
+    assert await longest(loom.StepContext.detached(content=held), page) == 6
+    """
+    return ClaimChecking(MemoryContent())
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from loom.core.errors import LoomError
+from loom.core.state import ExecutionState
 from loom.kernel.journal import Journal, resolve
 from loom.spi.citing import Citing
 from loom.spi.errors import StoreUnavailable
@@ -19,6 +20,13 @@ QUEUE_BYTES_MAX: Final = 16 << 20
 TRIES_MAX: Final = 3
 BATCH_EVENTS: Final = 512
 """So many events are written though nobody waits for them yet."""
+
+
+def _what(state: ExecutionState) -> str:
+    """Return what the last event of a run is, for a person."""
+    asked = state.open.get(state.sequence)
+    what = f"event {state.sequence}" if asked is None else f"what {asked.payload.id} is asked with"
+    return f"{what} of {state.execution_id}"
 
 
 class GroupWriter:
@@ -43,8 +51,7 @@ class GroupWriter:
     def enqueue(self, journal: Journal, events: int, size: int) -> None:
         """Have *journal* asked for what it has ready, with the next batch. An event larger than a log takes ends the journal."""
         if size > ENTRY_BYTES_MAX:
-            run_id = journal.state.execution_id
-            journal.lost(EntryTooLarge(what=f"event {journal.state.sequence} of {run_id}", size=size))
+            journal.lost(EntryTooLarge(what=_what(journal.state), size=size))
             return
         self._events += events
         self._bytes += size

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from loom.core.ids import ContentRef, ExecutionId, Incarnation
 from loom.spi.content_store import Citer, ContentStore
 from loom.spi.event_store import NOBODY, Append, EventRecord, Lane
 
-_MARK: Final = b'"ref":"'
+_MARK: Final = b'","size":'  # found, or found to be missing, twice as fast as the beginning of an envelope
 _NAMED: Final = re.compile(rb'"ref":"([0-9a-f]{64})","size":\d')
 """How an envelope begins, tagged or plain (loom/values/encoding.py, `Claimed`)."""
 
@@ -91,16 +91,15 @@ def named_in(text: bytes) -> list[ContentRef]:
     return list(dict.fromkeys(ContentRef(found.decode("ascii")) for found in _NAMED.findall(text)))
 
 
-def _cited(item: Append) -> Iterator[tuple[ContentRef, Citer]]:
-    for event in item.events:
-        if _MARK in event.payload:
-            yield from _by(item.execution_id, item.incarnation, event.payload)
+def _cited(item: Append) -> list[tuple[ContentRef, Citer]]:
+    texts = [
+        event.payload for event in item.events if _MARK in event.payload
+    ]  # nearly always none: this is all it costs
+    found = [pair for text in texts for pair in _by(item.execution_id, item.incarnation, text)]
     for sent in item.sends:
-        yield from _by(sent.chain, None, sent.body)
-    if item.follows is not None:
-        yield from _cited(item.follows)
+        found += _by(sent.chain, None, sent.body)
+    return found if item.follows is None else [*found, *_cited(item.follows)]
 
 
-def _by(run_id: ExecutionId, incarnation: Incarnation | None, text: bytes) -> Iterator[tuple[ContentRef, Citer]]:
-    for ref in named_in(text):
-        yield ref, Citer(run_id, incarnation)
+def _by(run_id: ExecutionId, incarnation: Incarnation | None, text: bytes) -> list[tuple[ContentRef, Citer]]:
+    return [(ref, Citer(run_id, incarnation)) for ref in named_in(text)]

@@ -104,7 +104,7 @@ async def test_an_argument_or_input_that_is_too_large_is_told_to_who_drives_and_
     storage = MemoryStorage()
     app = app_of(hands_on, takes_text, storage=storage)
 
-    with pytest.raises(EntryTooLarge, match="event 1 of r1 takes") as refused:
+    with pytest.raises(EntryTooLarge, match="what read is asked with of r1 takes") as refused:
         await app.runtime.start(hands_on, ENTRY_BYTES_MAX, id="r1")
     with pytest.raises(EntryTooLarge, match="event 0 of r2 takes"):
         await app.runtime.start(takes_text, "x" * ENTRY_BYTES_MAX, id="r2")
