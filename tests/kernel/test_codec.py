@@ -127,6 +127,7 @@ async def _store_with(*records: EventRecord) -> MemoryStorage:
     storage = Damaged()
     await runtime(waits, storage=storage).start(waits, id=RUN)
     storage._logs[ID].events.extend(records)
+    storage._logs[ID].length += len(records)
     return storage
 
 
