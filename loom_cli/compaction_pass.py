@@ -95,6 +95,7 @@ class CompactionPass:
             self._done.append(done)
             if self._as_json:
                 self._cli.screen.json(compacted_json(done, dry_run=self._wish.dry_run), indent=None)
+                self._cli.screen.flush()
             self._bar.step()
 
     def _is_agreed(self) -> bool:
