@@ -6,8 +6,8 @@ kinds stay in place, and the last event of a log always does. So a log of which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from loom.core.collecting import collected_later
 from loom.core.envelope import EventEnvelope
@@ -16,10 +16,11 @@ from loom.core.state import ExecutionState, empty_state
 from loom.driving.reading import read_log
 from loom.driving.snapshots import state_of
 from loom.kernel.fold import fold
-from loom.spi.event_store import EventRecord, Storage
+from loom.spi.event_store import EventRecord, Head, Storage
 from loom.spi.snapshot_store import Snapshot, SnapshotStore
 
 Event = EventEnvelope[Any]
+E = TypeVar("E", Event, EventRecord)
 
 
 class LogReader(Protocol):
@@ -67,17 +68,15 @@ class StoredLog(NamedTuple):
             return fold(self.tail, self.start)
 
 
-async def log_of(storage: Storage, run_id: ExecutionId, *, length: int | None = None) -> StoredLog:
-    """Return what *storage* has of a log: no event where there is no such execution. *length* is its length, where it is known.
+async def log_of(storage: Storage, run_id: ExecutionId) -> StoredLog:
+    """Return what *storage* has of a log: no event where there is no such execution.
 
     Raises:
         LogCorrupt: a record cannot be read.
         SnapshotUnusable: events were moved away, and the checkpoint that stands for them cannot be read.
     """
-    events = await read_log(storage, run_id, length=length)
-    if not has_gap([event.sequence for event in events]):
-        return StoredLog(run_id, events)
-    return StoredLog(run_id, events, await _base(storage, run_id, upto=events[-1].sequence))
+    events, base = await _with_base(storage, run_id, lambda: read_log(storage, run_id))
+    return StoredLog(run_id, events, base)
 
 
 class StoredRecords(NamedTuple):
@@ -101,16 +100,31 @@ async def records_of(storage: Storage, run_id: ExecutionId) -> StoredRecords:
     Raises:
         SnapshotUnusable: see `log_of`.
     """
-    records = await stored_records(storage, run_id)
-    if not has_gap([record.sequence for record in records]):
-        return StoredRecords(records)
-    return StoredRecords(records, await _base(storage, run_id, upto=records[-1].sequence))
+    records, base = await _with_base(storage, run_id, lambda: stored_records(storage, run_id))
+    return StoredRecords(records, base)
 
 
-async def _base(storage: Storage, run_id: ExecutionId, *, upto: int) -> ExecutionState | None:
-    head = await storage.head(run_id)
-    snapshot = await checkpoint_of(storage, run_id, head.incarnation, upto=upto) if head is not None else None
-    return None if snapshot is None else state_of(snapshot, is_needed=True)
+async def _with_base(
+    storage: Storage, run_id: ExecutionId, read: Callable[[], Awaitable[Sequence[E]]]
+) -> tuple[Sequence[E], ExecutionState | None]:
+    """Return what is *read* of a log, and the state before which some is missing.
+
+    Where the log has gone on and was compacted again since it was read, it is read again.
+    """
+    seen: Head | None = None
+    while True:
+        found = await read()
+        if not has_gap([each.sequence for each in found]):
+            return found, None
+        head = await storage.head(run_id)
+        if head is None:  # it was deleted meanwhile
+            return (), None
+        snapshot = await checkpoint_of(storage, run_id, head.incarnation)
+        if snapshot is None:
+            return found, None
+        if snapshot.head.sequence <= found[-1].sequence or head == seen:
+            return found, state_of(snapshot, is_needed=True)
+        seen = head
 
 
 async def base_beyond(storage: Storage, run_id: ExecutionId, length: int) -> ExecutionState | None:
@@ -133,13 +147,15 @@ def has_gap(sequences: Sequence[int]) -> bool:
     return bool(sequences) and sequences[-1] != len(sequences) - 1
 
 
-async def checkpoint_of(
-    storage: object, run_id: ExecutionId, incarnation: Incarnation, *, upto: int | None = None
-) -> Snapshot | None:
-    """Return the newest checkpoint of a run (up to and including event *upto*), None where no compaction has made one."""
+async def checkpoint_of(storage: object, run_id: ExecutionId, incarnation: Incarnation) -> Snapshot | None:
+    """Return the checkpoint of a run, None where no compaction has made one."""
     if not isinstance(storage, SnapshotStore):
         return None
-    heads = await storage.snapshots(run_id, incarnation)
-    wanted = (head.sequence for head in heads if head.is_checkpoint and (upto is None or head.sequence <= upto))
-    sequence = next(wanted, None)
-    return None if sequence is None else await storage.latest_snapshot(run_id, incarnation, upto=sequence)
+    while True:
+        heads = await storage.snapshots(run_id, incarnation)
+        sequence = next((head.sequence for head in heads if head.is_checkpoint), None)
+        if sequence is None:
+            return None
+        found = await storage.latest_snapshot(run_id, incarnation, upto=sequence)
+        if found is not None and found.head.sequence == sequence:
+            return found  # else another has taken its place in between

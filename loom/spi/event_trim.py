@@ -90,7 +90,7 @@ class EventTrim(Protocol):
     async def trim(self, checkpoint: Snapshot, *, keeping: Sequence[str]) -> int | None:
         """Remove the events of a log up to and including that of *checkpoint*, and keep that, in one transaction.
 
-        Events of the types *keeping* stay in place. Return how many were removed; None, and nothing was done, where the execution
+        Earlier checkpoints give their place to it. Events of the types *keeping* stay. Return how many were removed; None, and nothing was done, where the execution
         has another life, its log does not hold the event of the checkpoint, or a checkpoint stands there or later already.
 
         Raises:

@@ -25,6 +25,7 @@ class MemoryCompaction:
             return None
         before = len(log.events)
         log.events = [event for event in log.events if event.sequence > head.sequence or event.type in keeping]
+        log.snapshots = {at: kept for at, kept in log.snapshots.items() if not kept.head.is_checkpoint}
         log.snapshots[head.sequence] = checkpoint
         return before - len(log.events)
 

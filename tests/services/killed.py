@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import subprocess
 import sys
@@ -18,10 +19,12 @@ from loom.spi.event_store import EventRecord, ExecutionQuery, Lane, Request, Sto
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import runtime
 from tests.plugins.sqlite.processes import ROOT
-from tests.services.compacted import compacted, many, row_of, told
+from tests.services import driving_many
+from tests.services.compacted import compacted, here, many, row_of, told
 
 RUNS: Final = 10
 STEPS: Final = 80
+LONG: Final = 600
 RESULT: Final = sum(range(STEPS)) + 2
 
 
@@ -96,3 +99,25 @@ async def hold(storage: Storage, archive: ArchiveStore, before: Mapping[str, Run
     for number in range(RUNS):
         outcome = await over(storage).resume(f"run-{number}") if number % 3 else None
         assert outcome is None or outcome.result() == RESULT, f"seed {seed}"
+
+
+async def compacted_while_driven(storage: Storage, archive: ArchiveStore, url: str) -> int:
+    """Compact a run again and again while another process drives it; return how often something was moved."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", driving_many.__name__, url, "long", str(LONG)),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    moved = 0
+    while process.returncode is None:
+        if await storage.row(ExecutionId("long")) is not None:
+            moved += (await compacted(storage, archive, "long")).events > 0
+        await asyncio.sleep(0.002)
+    out, errors = await process.communicate()
+    assert (out.decode(), errors.decode()) == (f"{sum(range(LONG))}\n", "")
+    await compacted(storage, archive, "long")
+    log = await told(storage, archive, "long")
+    assert [record.sequence for record in log] == list(range(2 * LONG + 2))
+    assert len(await here(storage, "long")) == 2
+    return moved

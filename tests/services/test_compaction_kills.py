@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loom.plugins.sqlite import SqliteStorage
-from tests.services.killed import Run, filled, hold, killed
+from tests.services.killed import Run, compacted_while_driven, filled, hold, killed
 
 
 @pytest.fixture(scope="module")
@@ -39,5 +39,16 @@ async def test_whatever_the_moment_nothing_is_lost(
     done = killed(str(tmp_path / "store" / "loom.db"), str(tmp_path / "archive.db"), seed)
 
     await hold(store, archive, template[1], done=done, seed=seed)
+    await store.close()
+    await archive.close()
+
+
+@pytest.mark.proves("LIF-05")
+async def test_a_process_that_drives_a_run_meanwhile_is_not_disturbed(tmp_path: Path) -> None:
+    store, archive = SqliteStorage(tmp_path / "loom.db"), SqliteStorage(tmp_path / "archive.db")
+
+    moved = await compacted_while_driven(store, archive, str(tmp_path / "loom.db"))
+
+    assert moved > 5
     await store.close()
     await archive.close()

@@ -148,7 +148,7 @@ class TrimmingConformance:
         assert await trimmed(store, log, 6, "STARTED", "user.heard") == 4
 
         assert await sequences(store) == [0, 5, 7]
-        assert [head.sequence for head in await store.snapshots(REFUND, log.incarnation)] == [6, 2]
+        assert [head.sequence for head in await store.snapshots(REFUND, log.incarnation)] == [6]
 
     async def test_a_trim_that_a_later_one_has_overtaken_does_nothing(self, store: CompactedStorage) -> None:
         log = await begun(store)
@@ -199,9 +199,8 @@ class TrimmingConformance:
 
         results = await asyncio.gather(*(trimmed(store, log, place % 8, "STARTED") for place in range(32)))
 
-        kept = await store.snapshots(REFUND, log.incarnation)
-        assert kept[0].sequence == 7
-        assert sum(each is not None for each in results) == len(kept)
+        assert [head.sequence for head in await store.snapshots(REFUND, log.incarnation)] == [7]
+        assert any(each is not None for each in results)
         assert sum(each or 0 for each in results) == 7
         assert await sequences(store) == [0]
 

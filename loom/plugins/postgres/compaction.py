@@ -28,6 +28,7 @@ _REMOVE: Final = """
     WITH gone AS (DELETE FROM loom.events WHERE run = $1 AND sequence <= $2 AND type <> ALL ($3::text[]) RETURNING 1)
     SELECT count(*) FROM gone
 """
+_EARLIER: Final = "DELETE FROM loom.snapshots WHERE run = $1 AND sequence < $2 AND is_checkpoint"
 _LANE: Final = "(SELECT run FROM loom.executions WHERE id = $1 AND run = $2)"
 _PAGE_ROWS: Final = 10_000
 """So many rows a page looks at, at most: see reading.py."""
@@ -75,6 +76,7 @@ class PostgresCompaction(ABC):
                 if not await raw.fetchval(_MAY, head.incarnation, head.execution_id, head.sequence):
                     return None
                 removed: int = await raw.fetchval(_REMOVE, head.incarnation, head.sequence, list(keeping))
+                await raw.execute(_EARLIER, head.incarnation, head.sequence)
                 return removed if await put(raw, checkpoint) else None
 
         return await self._change(work)

@@ -29,6 +29,7 @@ _MAY: Final = """
 _REMOVE: Final = """
     DELETE FROM events WHERE run = ? AND sequence <= ? AND type NOT IN (SELECT value FROM json_each(?))
 """
+_EARLIER: Final = "DELETE FROM snapshots WHERE run = ? AND sequence < ? AND is_checkpoint"
 _LANE: Final = "(SELECT run FROM executions WHERE id = ? AND run = ?)"
 _CONSUMED: Final = f"""
     SELECT number, kind, key, at, body FROM requests WHERE run = {_LANE} AND consumed = 1 AND number > ? ORDER BY number
@@ -77,6 +78,7 @@ def _trim(raw: sqlite3.Connection, checkpoint: Snapshot, keeping: Sequence[str])
     if raw.execute(_MAY, place).fetchone() is None:
         return None
     removed = raw.execute(_REMOVE, (head.incarnation, head.sequence, orjson.dumps(list(keeping)).decode())).rowcount
+    raw.execute(_EARLIER, (head.incarnation, head.sequence))
     put(raw, checkpoint)
     return removed
 
