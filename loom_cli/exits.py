@@ -28,6 +28,7 @@ _BY_ERROR: Final = {
     "code-not-present": ExitCode.USAGE,
     "content-missing": ExitCode.NOT_FOUND,
     "content-not-wired": ExitCode.USAGE,
+    "compacted-fork-point": ExitCode.USAGE,
     "decision-not-found": ExitCode.NOT_FOUND,
     "denied": ExitCode.USAGE,
     "duplicate-id": ExitCode.USAGE,

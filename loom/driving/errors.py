@@ -230,6 +230,16 @@ class LogCompacted(LoomError):
         super().__init__(f"the events of {execution_id} up to {through} are in an archive, so {what}")
 
 
+class CompactedForkPoint(LogCompacted):
+    """A run cannot be forked at an event, since not all that a fork would copy is in its log."""
+
+    code = "compacted-fork-point"
+
+    def __init__(self, *, execution_id: str, through: int, at: int) -> None:
+        self.at = at
+        super().__init__(execution_id=execution_id, through=through, what=f"it cannot be forked at event {at}")
+
+
 class SnapshotUnusable(LoomError):
     """A snapshot is damaged, of other versions, or not of this run; most often its log is folded instead, with a warning."""
 

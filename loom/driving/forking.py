@@ -22,9 +22,10 @@ from loom.driving.authorizing import Authorization
 from loom.driving.chains import Aside, chosen_id
 from loom.driving.driver import Driver
 from loom.driving.edits import Edit, Placed, placed
-from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
+from loom.driving.errors import CompactedForkPoint, ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
 from loom.driving.parents import CHILD_TOPIC, SPAWN, sends_of
 from loom.driving.reading import read_log, refuse_newer
+from loom.driving.stored_log import checkpoint_of
 from loom.kernel.fold import fold
 from loom.spi.event_fork import EventFork, Source, SourceLacking
 from loom.spi.event_store import Append, Conflict, ExecutionQuery, ExecutionRow, Lane, Send
@@ -146,7 +147,7 @@ class Forking:
     async def _place(self, row: ExecutionRow, wish: Wish) -> Placed | None:
         if wish.edit is None:
             return None
-        events = await read_log(self._storage, row.execution_id, length=row.length)
+        events = await self._whole(row, row.length - 1)
         edit = wish.edit._replace(value=values.plain(wish.edit.value))
         place = placed(row.execution_id, events, edit)
         if wish.at is not None and wish.at != place.through:
@@ -220,9 +221,23 @@ class Forking:
         return ()
 
     async def _folded(self, row: ExecutionRow, through: int) -> ExecutionState:
-        events = await read_log(self._storage, row.execution_id, length=through + 1)
+        events = await self._whole(row, through)
         refuse_newer(events)
-        return fold(events[: through + 1], empty_state(row.execution_id))
+        return fold(events, empty_state(row.execution_id))
+
+    async def _whole(self, row: ExecutionRow, through: int) -> list[Event]:
+        """Return the events of a run up to and including *through*.
+
+        Raises:
+            CompactedForkPoint: some were moved to an archive.
+        """
+        events = await read_log(self._storage, row.execution_id, length=through + 1)
+        if len(events) <= through:
+            checkpoint = await checkpoint_of(self._storage, row.execution_id, row.incarnation)
+            if checkpoint is not None:
+                moved = checkpoint.head.sequence
+                raise CompactedForkPoint(execution_id=row.execution_id, through=moved, at=through)
+        return events
 
     async def _as_it_was(self, child: ExecutionId, at: int) -> tuple[ExecutionRow, int] | None:
         """Return the link of *child* that was the last at that time (ms since the epoch), and its last event then."""
@@ -231,7 +246,7 @@ class Forking:
         if not begun:
             return None
         row = max(begun, key=lambda each: each.index.link)
-        events = await read_log(self._storage, row.execution_id, length=row.length)
+        events = await self._whole(row, row.length - 1)
         return row, max(event.sequence for event in events if event.at <= at)
 
 

@@ -289,3 +289,15 @@ def test_a_bundle_of_a_compacted_run_is_made_with_its_archive(desk: Path) -> Non
 
     assert "loom logs ID --archived --json" in json.dumps(refused)
     assert checked["safe"]
+
+
+def test_a_fork_of_what_is_gone_is_refused_in_words(desk: Path) -> None:
+    drive(desk, "run", "refund", "--id", "r-1", "--input", '{"order": "o-1", "amount": 5}')
+    drive(desk, "compact", "r-1", "--archive", "archive.db")
+
+    refused = [drive(desk, "fork", "r-1", "--at", at) for at in ("2", "4")]
+
+    for ended in refused:
+        assert ended.status == 2
+        assert "error[compacted-fork-point]: the events of r-1 up to 3 are in an archive" in ended.err
+    assert [row["id"] for row in drive(desk, "ps", "--json").json] == ["r-1"]
