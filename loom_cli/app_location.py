@@ -163,7 +163,9 @@ def _imported(reference: AppReference) -> ModuleType:
         if error.name and (reference.module == error.name or reference.module.startswith(f"{error.name}.")):
             raise AppNotFound(f"there is no module {reference.module!r}, which {reference.named_by} names") from error
         raise _broken(reference, error) from error
-    except (Exception, SystemExit) as error:  # the author's module is arbitrary code
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the author's module is arbitrary code, and may raise what is no Exception
         raise _broken(reference, error) from error
 
 

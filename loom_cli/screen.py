@@ -97,7 +97,8 @@ class Screen:
         unicode: bool = True,
         interactive: bool = False,
     ) -> None:
-        self.out, self.err = cast("TextIO", Results(out)), cast("TextIO", Messages(err))
+        self.results, self.messages = Results(out), Messages(err)
+        self.out, self.err = cast("TextIO", self.results), cast("TextIO", self.messages)
         self.width, self.terminal = width, terminal
         self.colour, self.colour_err, self.unicode, self.interactive = colour, colour_err, unicode, interactive
 
@@ -136,7 +137,7 @@ class Screen:
     @contextmanager
     def prints_beside_the_result(self) -> Iterator[None]:
         """Send what authors print to where messages go: stdout holds the result alone, and no step fails by its words."""
-        with redirect_stdout(self.err), redirect_stderr(self.err):
+        with redirect_stdout(self.err), redirect_stderr(self.err), self.results.set_apart(self.messages):
             yield
 
     # -- results -------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from loom.core.sides import KINDS
 from loom.core.state import FOLD_VERSION, ExecutionState
 from loom.core.views import awaited_messages, open_gates
 from loom.driving.snapshots import is_current
@@ -13,7 +14,7 @@ from loom.driving.state_codec import STATE_CODEC_VERSION
 from loom.lenses.folding import state_json
 from loom.spi.snapshot_store import SnapshotHead
 from loom_cli.times import date_time
-from loom_cli.wording import KINDS, counted, identity, one_line, value_text
+from loom_cli.wording import counted, identity, one_line, value_text
 
 OPEN_MAX = 10
 """So many of the calls that stand open are named for people; JSON has all of them."""

@@ -7,8 +7,10 @@ these, and no other place has to think of a closed pipe or a full disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TextIO
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
 from loom_cli.errors import CommandRefused
 from loom_cli.exits import ExitCode
@@ -39,7 +41,7 @@ class Stream:
     """What both have in common: all but writing is that of the stream behind it."""
 
     def __init__(self, behind: TextIO) -> None:
-        self._behind: Final = behind
+        self._behind = behind
         self._is_lost = False
 
     def __getattr__(self, name: str) -> Any:
@@ -80,7 +82,44 @@ class Results(Stream):
         OutputRefused: the system does not take it.
     """
 
+    @contextmanager
+    def set_apart(self, others: Stream) -> Iterator[None]:
+        """Keep whoever writes to the descriptor of these, meanwhile, out of them: it is that of *others*.
+
+        So do processes that a step begins, and code that is not Python. Nothing changes on a terminal, where nobody tells the
+        one from the other, nor where the two are no files.
+        """
+        shared, free = _descriptor(self), _descriptor(others)
+        if shared is None or free is None or self.isatty():
+            yield
+            return
+        self.flush()
+        before, apart = self._behind, os.dup(shared)
+        os.dup2(free, shared)
+        self._behind = kept = open(apart, "w", encoding=before.encoding, errors=before.errors, closefd=False)  # noqa: SIM115
+        try:
+            yield
+        finally:
+            try:
+                self.flush()
+            finally:
+                with suppress(OSError):
+                    kept.close()
+                os.dup2(apart, shared)
+                self._behind = before
+                os.close(apart)
+
     def _lost(self, refused: OSError) -> None:
         if isinstance(refused, BrokenPipeError):
             raise OutputClosed from refused
         raise OutputRefused.of(refused) from refused
+
+
+def _descriptor(stream: Stream) -> int | None:
+    """Return the descriptor of the file that is behind *stream*, None where there is none."""
+    try:
+        number: int = stream.fileno()
+        os.fstat(number)
+    except (AttributeError, OSError, ValueError):
+        return None
+    return number

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
 from loom.core.identity import unescape
+from loom.core.sides import side_words
 from loom.driving.parents import CHILD_TOPIC
 from loom_cli.readable import readable
 from loom_cli.times import distance, duration, moment
@@ -22,18 +23,6 @@ CAUSE_WORDS: Final = {
     "superseded": " for a newer one",
 }
 """What had a run cancelled, where nobody asked for it."""
-
-
-KINDS: Final = {
-    "STEP_STARTED": "step",
-    "GATE_OPENED": "gate",
-    "MESSAGE_AWAITED": "receive",
-    "TIMER_SET": "timer",
-    "SCOPE_OPENED": "scope",
-    "DECISION_RECORDED": "decision",
-    "STREAM_SETTLED": "stream",
-}
-"""What a syscall is called, by the event that asks it; all others are events of the author's own."""
 
 
 _TOO_LATE: Final = {"GATE_TIMED_OUT": "nobody answered in time", "MESSAGE_TIMED_OUT": "no message came in time"}
@@ -153,15 +142,7 @@ def renamed_words(recorded: Mapping[str, Any] | None, asked: Mapping[str, Any] |
 
 
 def _side(side: Mapping[str, Any] | None) -> str:
-    if side is None:
-        return "nothing"
-    where = f"  ({side['where']})" if side.get("where") else ""
-    args = side.get("args")
-    if isinstance(args, dict) and side.get("kind") != "STEP_STARTED":  # options of Loom's: those not given are null
-        args = {name: value for name, value in args.items() if value is not None} or None
-    arguments = f" with {one_line(value_text(args), 200)}" if args is not None else ""
-    kind = KINDS.get(str(side.get("kind")), "event")
-    return f"{kind} {side.get('id', '')}{arguments}{where}"
+    return side_words(side, text=lambda value: one_line(value_text(value), 200))
 
 
 def rest_words(ms: int) -> str:

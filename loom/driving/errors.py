@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loom.core.errors import LoomError
+from loom.core.sides import side_words
 from loom.driving.verdicts import Verdict
-from loom.kernel.errors import side_words
 
 
 class ExecutionNotFound(LoomError):

@@ -32,6 +32,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loom.core.errors import LoomError
+from loom.core.sides import side_words
 
 
 class LogNewerThanCode(LoomError):
@@ -96,15 +97,6 @@ class ReplayDivergence(DriveStopped):
     def as_json(self) -> dict[str, Any]:
         """Return both sides for the log."""
         return {name: getattr(self, name) for name in ("scope", "ordinal", "recorded", "asked", "likely")}
-
-
-def side_words(side: Mapping[str, Any] | None) -> str:
-    """Return one side of a divergence in words."""
-    if side is None:
-        return "nothing"
-    at = f" at {side['where']}" if side.get("where") else ""
-    arguments = f" with {str(side['args'])[:200]}" if side.get("args") is not None else ""
-    return f"{side['kind']} {side['id']}{arguments}{at}"
 
 
 class ForeignTask(DriveStopped):

@@ -197,7 +197,7 @@ async def test_what_is_recorded_and_not_asked_is_refused_with_both_sides_and_not
     assert refused.value.asked is not None
     assert (refused.value.recorded["id"], refused.value.asked["id"]) == ("book", "bill")
     assert __file__ in refused.value.where
-    assert "\nrecorded STEP_STARTED book with {'id': 'a-1'}\nasked STEP_STARTED bill" in str(refused.value)
+    assert '\nrecorded step book with {"id": "a-1"}\nasked step bill' in str(refused.value)
     assert (await records(over.storage), ran) == (log, [])
 
 

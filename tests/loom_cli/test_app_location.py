@@ -100,6 +100,8 @@ def test_a_missing_attribute_names_the_app_that_is_there(tmp_path: Path) -> None
         ("x = (\n", 1, "SyntaxError: '(' was never closed"),
         ("\nimport nothing_like_this\n", 2, "ModuleNotFoundError: No module named 'nothing_like_this'"),
         ("raise SystemExit(3)\n", 1, "SystemExit: 3"),
+        ("raise BaseException('no')\n", 1, "BaseException: no"),
+        ("import asyncio\n\nraise asyncio.CancelledError\n", 3, "CancelledError"),
         (
             "import loom\napp = loom.define_config(flows=[7])\n",
             2,

@@ -243,8 +243,8 @@ def test_a_move_that_does_not_fit_is_refused_with_both_sides_and_nothing_is_writ
     refused, machine = shop.loom("migrate", "x1"), shop.loom("migrate", "x1", "--json")
 
     assert refused.status == 1
-    assert "recorded STEP_STARTED book with {'id': 'a-1'}" in refused.err
-    assert "asked STEP_STARTED bill" in refused.err
+    assert 'recorded step book with {"id": "a-1"}' in refused.err
+    assert "asked step bill" in refused.err
     assert machine.error["fields"]["recorded"]["id"] == "book"
     assert machine.error["fields"]["asked"]["id"] == "bill"
     assert shop.log() == log

@@ -18,7 +18,7 @@ from loom_cli.main import main
 from loom_cli.screen import Screen
 from tests.loom_cli.conftest import Project
 from tests.loom_cli.desk import effects, state, types
-from tests.loom_cli.terminal import environment
+from tests.loom_cli.terminal import environment, process
 
 CLAIM = ("--set", "order=A-17", "--set", "amount=40")
 READING = [
@@ -173,3 +173,57 @@ def test_what_is_printed_without_a_command_is_told_as_well(
     assert (done[0], done[1][: len(words)]) == (status, words)
     assert "Traceback" not in done[1]
     assert "Exception ignored" not in done[1]
+
+
+NOISY = """
+import os, subprocess, sys
+import loom
+
+os.write(1, b"at the import\\n")
+
+
+@loom.step
+async def noise() -> int:
+    print("printed")
+    os.write(1, b"written\\n")
+    subprocess.run([sys.executable, "-c", "print('by a process')"], check=True)
+    return 7
+
+
+@loom.flow
+async def noisy(ctx: loom.Context) -> int:
+    return await ctx.run(noise)
+
+
+app = loom.define_config(flows=[noisy], storage=loom.sqlite_storage())
+"""
+
+
+@pytest.mark.proves("CLI-23")
+def test_what_is_written_past_python_s_streams_is_no_part_of_the_result(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(NOISY, encoding="utf-8")
+
+    done = process("run", "noisy", "--id", "n1", "--json", "--quiet", folder=tmp_path)
+    again = process("run", "noisy", "--id", "n2", "--quiet", folder=tmp_path)
+
+    assert (json.loads(done.out)["result"], again.out) == (7, "7\n")
+    for ended in (done, again):
+        assert ended.status == 0
+        assert {"at the import", "by a process", "printed", "written"} <= set(ended.err.splitlines())
+
+
+def test_a_result_that_nobody_reads_is_missed_though_a_step_writes_to_its_descriptor(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(NOISY, encoding="utf-8")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "loom_cli", "run", "noisy", "--id", "n1", "--json"],
+            cwd=tmp_path,
+            env=environment({}),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert "the output cannot be written: No space left on device" in done.stderr

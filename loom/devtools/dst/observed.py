@@ -66,12 +66,17 @@ class Consumed(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Observed:
-    """One simulation, as it was seen. *refused* are those of whom a process said why it could not drive them."""
+    """One simulation, as it was seen. *refused* are those of whom a process said why it could not drive them.
+
+    *steps* are the ids of the steps that were asked for, *gates* the labels of the gates that were opened.
+    """
 
     logs: dict[ExecutionId, list[EventRecord]] = field(default_factory=dict)
     torn: list[str] = field(default_factory=list)
     trail: list[Moment] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    steps: set[str] = field(default_factory=set)
+    gates: set[str] = field(default_factory=set)
     messages: list[Message] = field(default_factory=list)
     consumed: list[Consumed] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)

@@ -119,6 +119,7 @@ class People:
             getattr(self, _SEEN[event.type])(run, event, orjson.loads(event.payload))
 
     def _gate_opened(self, run: ExecutionId, event: EventRecord, fact: Mapping[str, Any]) -> None:
+        self._stage.observed.gates.add(fact["label"])
         if self._stage.world.answers is not None:
             about = fact["label"], fact.get("schema"), event.sequence
             self._will(f"answer-{run}-{event.sequence}", partial(self._answer, about), run=run)

@@ -19,7 +19,7 @@ from loom.devtools.dst.observed import Observed
 from loom.devtools.dst.people import RUN
 from loom.devtools.dst.schedule import Fault, Schedule, simpler
 from loom.devtools.dst.stage import Play, Stage
-from loom.devtools.dst.world import End, broken
+from loom.devtools.dst.world import End, broken, refuse_misspelt
 from loom.kernel.codec import decode_events
 
 SHRINKS_MAX: Final = 400
@@ -72,9 +72,15 @@ def normal(play: Play, seed: int = 0) -> tuple[Normal, Trial]:
 
 
 def tried(play: Play, seed: int, schedule: Schedule, usual: Normal | None = None) -> Trial:
-    """Simulate *play* with *seed* under *schedule*, and judge it; *usual* is how it goes when nothing goes wrong."""
+    """Simulate *play* with *seed* under *schedule*, and judge it; *usual* is how it goes when nothing goes wrong.
+
+    Raises:
+        NoValue: something has no value in the simulation, and none can be made up.
+        InvalidDeclaration: the world has a value for what is likely a misspelt name.
+    """
     stage = Stage(play, seed, schedule)
     seen = stage.played()
+    refuse_misspelt(stage.world, steps=seen.steps, gates=seen.gates)
     seen.again = {run: told for run, row in seen.rows.items() if (told := differs_again(play, row, seen.stored[run]))}
     found = breaches(seen)
     end = end_of(seen)

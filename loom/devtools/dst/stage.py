@@ -278,6 +278,7 @@ class Stage:
             process=process,
         )
         self.observed.effects.append(effect)
+        self.observed.steps.add(step.id)
         self.tell(process, f"{effect.step_id} begins, attempt {effect.attempt}")
         return effect
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from loom.core.errors import InvalidDeclaration, LoomError
@@ -130,6 +131,21 @@ class NoValue(LoomError):
     def __init__(self, what: str, why: str, hint: str) -> None:
         self.hint = hint
         super().__init__(f"no value can be made up for {what}: {why}")
+
+
+def refuse_misspelt(world: World, *, steps: Collection[str], gates: Collection[str]) -> None:
+    """Refuse names that nothing in a simulation had, and that are spelt like one which something had without a value.
+
+    Other names may belong to what did not come up: an undo, a branch that was not taken.
+
+    Raises:
+        InvalidDeclaration: *steps*, which were asked for, or *gates*, which were opened, have such a name.
+    """
+    for kind, given, asked in (("steps", world.steps, steps), ("answers", world.answers or {}, gates)):
+        for name in [name for name in given if name not in asked]:
+            if near := get_close_matches(name, [each for each in asked if each not in given]):
+                what = f"World({kind}={{{name!r}: ...}}): no {'step' if kind == 'steps' else 'gate'} of the run has that name"
+                raise InvalidDeclaration(what, hint=f"Did you mean {' or '.join(map(repr, near))}?")
 
 
 def broken(world: World, end: End) -> list[str]:

@@ -40,3 +40,34 @@ def test_a_factory_that_raises_is_told_as_the_authors() -> None:
 
     with pytest.raises(InvalidDeclaration, match="the factory of the world raised ConnectionError: no bank"):
         made_by(world)
+
+
+@loom.flow
+async def charged(ctx: loom.Context) -> int:
+    await ctx.suspend("approval", expects=bool)
+    return await ctx.run(count)
+
+
+@pytest.mark.parametrize(
+    ("world", "told", "near"),
+    [
+        (World(steps={"cuont": 2}), r"World\(steps=\{'cuont': ...\}\): no step of the run has that name", "'count'"),
+        (
+            World(answers={"aproval": True}),
+            r"World\(answers=\{'aproval': ...\}\): no gate of the run has",
+            "'approval'",
+        ),
+    ],
+)
+def test_a_name_that_nothing_has_and_that_is_spelt_like_another_is_refused(world: World, told: str, near: str) -> None:
+    with pytest.raises(InvalidDeclaration, match=told) as refused:
+        search(Play(flow=charged, flows={"charged": charged}, world=lambda: world), range(1))
+
+    assert refused.value.hint == f"Did you mean {near}?"
+
+
+@pytest.mark.parametrize("steps", [{"count": 1, "counts": 2}, {"undo_all": 1}])
+def test_a_stand_in_for_what_does_not_come_up_is_left(steps: dict[str, int]) -> None:
+    report = search(Play(flow=charged, flows={"charged": charged}, world=lambda: World(steps=steps)), range(1))
+
+    assert report.finding is None
