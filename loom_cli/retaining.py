@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 from loom.core.errors import InvalidDeclaration
 from loom.core.retention import TTL_MIN, RetentionPolicy
 from loom.services.expiry import Tally, Why
+from loom.services.snapshot_pruning import Pruned
 from loom_cli.errors import Usage
 from loom_cli.times import date_time
 from loom_cli.wording import counted
 
 KEPT_WORDS: Final[dict[Why, str]] = {
-    "child": "has a child that has not ended, or not for so long",
+    "child": "has a child or a fork that has not ended, or not for so long",
     "tick": "was started by a schedule that has not put it on record",
     "gone": "was deleted meanwhile",
     "changed": "went on meanwhile",
@@ -28,7 +29,10 @@ KEPT_WORDS: Final[dict[Why, str]] = {
 
 
 class Pass(NamedTuple):
-    """A retention pass: over which store, by which TTL, until when a run must have ended (ms), and what came of it."""
+    """A retention pass: over which store, by which TTL, until when a run must have ended (ms), and what came of it.
+
+    *pruned* is None where snapshots were left alone.
+    """
 
     store: str
     ttl: timedelta
@@ -36,6 +40,7 @@ class Pass(NamedTuple):
     dry_run: bool
     tally: Tally
     interrupted: bool = False
+    pruned: Pruned | None = None
 
 
 def policy_at(reference: str, *, folder: Path) -> RetentionPolicy:
@@ -85,6 +90,7 @@ def retention_json(done: Pass) -> dict[str, Any]:
             "events": tally.events,
         },
         "kept": dict(sorted(tally.kept.items())),
+        "snapshots": done.pruned._asdict() if done.pruned is not None else None,
     }
 
 
@@ -92,8 +98,11 @@ def lines_of(done: Pass) -> list[str]:
     """Return the same for people, a line each."""
     tally, ended = done.tally, f"ended before {date_time(done.before)}"
     kept = [f"kept {count:,}: it {KEPT_WORDS[why]}" for why, count in tally.kept.most_common()]
+    if done.pruned is not None and done.pruned.snapshots:
+        pruned = counted(done.pruned.snapshots, "snapshot", "snapshots")
+        kept.append(f"{'would prune' if done.dry_run else 'pruned'} {pruned} ({done.pruned.bytes:,} bytes)")
     if not tally.runs:
-        return [f"nothing to delete: no run {ended} in {done.store}" if not kept else "nothing to delete", *kept]
+        return [f"nothing to delete: no run {ended} in {done.store}" if not tally.kept else "nothing to delete", *kept]
     runs, events = counted(tally.runs, "run", "runs"), counted(tally.events, "event", "events")
     did = "would delete" if done.dry_run else "deleted"
     return [f"{did} {runs} ({events}) that {ended} in {done.store}", *kept]

@@ -10,6 +10,7 @@ from typing import Final
 from loom.core.retention import PinPredicate
 from loom.services.expiry import Tally
 from loom.services.retention import Retention
+from loom.services.snapshot_pruning import Pruned, prune_snapshots
 from loom.spi.event_store import Storage
 from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode
@@ -32,8 +33,11 @@ class RetentionPass:
         runs_max: int | None,
         quiet: bool,
         pins: PinPredicate | None = None,
+        snapshots: int | None = None,
     ) -> None:
-        self._pins = pins
+        self._pins, self._snapshots = pins, snapshots
+        self._pruning: asyncio.Future[Pruned] | None = None
+        self._pruned: Pruned | None = None
         self._cli, self._ttl, self._dry_run, self._runs_max, self._quiet = cli, ttl, dry_run, runs_max, quiet
         self._retention: Retention | None = None
         self._url, self._told_at = "", time.monotonic()
@@ -66,11 +70,24 @@ class RetentionPass:
 
     async def _pass(self, storage: Storage) -> None:
         self._url = storage.url
+        if self._snapshots is not None:
+            await self._prune(storage, self._snapshots)
+        if self._interruption.count:
+            return
         ttl_ms = self._ttl // timedelta(milliseconds=1)
         self._retention = Retention(
             storage, ttl_ms=ttl_ms, dry_run=self._dry_run, runs_max=self._runs_max, pins=self._pins
         )
         await self._retention.run(told=self._tell)
+
+    async def _prune(self, storage: Storage, keep: int) -> None:
+        """Prune snapshots before runs are deleted, so that a dry run counts the same ones; what is pruned when it is cut off is."""
+        self._pruning = asyncio.ensure_future(prune_snapshots(storage, keep=keep, dry_run=self._dry_run))
+        try:
+            self._pruned = await self._pruning
+        except asyncio.CancelledError:
+            if not self._interruption.count:
+                raise
 
     def _tell(self, tally: Tally) -> None:
         now = time.monotonic()
@@ -81,6 +98,8 @@ class RetentionPass:
             self._cli.screen.err.flush()
 
     def _stop(self) -> None:
+        if self._pruning is not None:
+            self._pruning.cancel()
         if self._retention is not None:
             self._retention.stop()
 
@@ -90,7 +109,7 @@ class RetentionPass:
     def _done(self) -> Pass:
         retention, interrupted = self._retention, self._interruption.count > 0
         before, tally = (retention.before, retention.tally) if retention is not None else (0, Tally())
-        return Pass(self._url, self._ttl, before, self._dry_run, tally, interrupted)
+        return Pass(self._url, self._ttl, before, self._dry_run, tally, interrupted, self._pruned)
 
     def _leaving(self) -> ExitCode:
         for line in lines_of(self._done()):

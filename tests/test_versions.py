@@ -17,7 +17,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "EVENT_SCHEMA_VERSION": {"1.0.0": "FhxjYwDP2uoJVKrFy7981w"},
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "PaV-6ZfitvlcLZZYNDCsmA"},
-    "EVENT_TRIM_SPI_VERSION": {"1.0.0": "4kA6cndo71c7Pj7yiyQR6g"},
+    "EVENT_TRIM_SPI_VERSION": {"1.0.0": "qIShU87I5Iplg03qV37yig"},
     "ARCHIVE_STORE_SPI_VERSION": {"1.0.0": "3zjIwAK0CGBffelMWxPjNw"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "MvJD57KPKaeNTT7Wd1fQqQ"},
     "REF_STORE_SPI_VERSION": {"1.0.0": "c9Ogme20x9tNx4E-y0SdOA"},

@@ -15,6 +15,7 @@ class RetentionKeys(TypedDict, total=False):
     """What `retention_policy` takes; see there."""
 
     terminal_ttl: timedelta
+    snapshots: int | None
     content: timedelta | None
     pins: PinPredicate | None
 
@@ -42,18 +43,22 @@ class PinPredicate(Protocol):
 class RetentionPolicy:
     """How long what has ended is kept: a run, with its links and children, for *terminal_ttl* after the last of it.
 
-    A content is kept for *content* after the last run that cites it has ended, which is no shorter. What *pins* name stays.
+    Of each run the newest *snapshots* are kept, all of them where it is None. A content is kept for *content* after the last run that cites it has ended, which is no shorter. What *pins* name stays.
 
     Raises:
-        InvalidDeclaration: that is no such time, or nothing that names pins.
+        InvalidDeclaration: that is no such time or number, or nothing that names pins.
     """
 
     terminal_ttl: timedelta
+    snapshots: int | None = None
     content: timedelta | None = None
     pins: PinPredicate | None = None
 
     def __post_init__(self) -> None:
         _require_time("terminal_ttl", self.terminal_ttl, "what has ended")
+        if self.snapshots is not None and (type(self.snapshots) is not int or self.snapshots < 1):
+            hint = "Write it as in snapshots=3: of each run one is kept at least, the newest."
+            raise InvalidDeclaration(f"snapshots={self.snapshots!r} is no number of snapshots to keep", hint=hint)
         if self.content is not None:
             _require_time("content", self.content, "what nobody needs any more")
             if self.content < self.terminal_ttl:
@@ -73,8 +78,9 @@ def _require_time(name: str, given: object, what: str) -> None:
 def retention_policy(**keys: Unpack[RetentionKeys]) -> RetentionPolicy:
     """Return how long what has ended is kept: `POLICY = loom.retention_policy(terminal_ttl=timedelta(days=30))`.
 
-    *terminal_ttl* is how long a run is kept after it has ended, *content* how long a content is after that: nothing is deleted
-    unless `loom retention run` or `loom sweep content` is called. *pins* say what both leave alone.
+    *terminal_ttl* is how long a run is kept after it has ended, *snapshots* how many of each run are, and *content* how long a
+    content is after that: nothing is deleted unless `loom retention run` or `loom sweep content` is called. *pins* say what both
+    leave alone.
 
     Raises:
         InvalidDeclaration: a key is none, which is named, is missing, or its value is none.

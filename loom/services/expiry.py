@@ -19,7 +19,7 @@ from loom.spi.event_trim import Deleted, Kept, Link, WhyKept
 from loom.spi.schedule_store import ScheduleCursor
 
 Why: TypeAlias = WhyKept | Literal["child", "tick", "pinned"]
-"""Why a family stays, beside what the store says: a child has not ended, or not for so long; the schedule that started it has not
+"""Why a family stays, beside what the store says: a child or a fork has not ended, or not for so long; the schedule that started it has not
 recorded that, and would start it again; somebody pins one of it."""
 
 BATCH_EVENTS: Final = 1_000

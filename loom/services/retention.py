@@ -116,15 +116,14 @@ class Retention:
         return going
 
     async def _descend(self, candidates: Sequence[Candidate]) -> None:
-        """Find what is below *candidates*, a generation at a time."""
-        of_chain = {ExecutionId(each.root.index.chain): each for each in candidates}
-        while of_chain:
-            born: dict[ExecutionId, Candidate] = {}
-            for row in await self._store.children(list(of_chain)):
-                candidate = of_chain[ExecutionId(row.index.parent)]
-                candidate.below.append(row)
-                born[ExecutionId(row.index.chain)] = candidate
-            of_chain = born
+        """Find what is below *candidates*, a generation at a time; what is there twice, as a child and as a fork, once."""
+        level = known = {ExecutionId(each.root.index.chain): each for each in candidates}
+        while level:
+            found = {ExecutionId(row.index.chain): (level[of], row) for of, row in await self._store.below(list(level))}
+            level = {chain: candidate for chain, (candidate, _) in found.items() if chain not in known}
+            known = known | level
+            for chain, candidate in level.items():
+                candidate.below.append(found[chain][1])
 
     async def _cursor(self, schedule: str) -> ScheduleCursor | None:
         store = self._store

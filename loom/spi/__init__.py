@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         Send,
         Storage,
     )
-    from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION, Deleted, EndedIndex, EventTrim, Kept, Link, WhyKept
+    from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION, Below, Deleted, EndedIndex, EventTrim, Kept, Link, WhyKept
     from loom.spi.feed import ReadPage, Wakes, follow
     from loom.spi.host import HOST_SPI_VERSION, Host, SystemHost, VirtualHost
     from loom.spi.memory import MemoryStorage
@@ -127,6 +127,7 @@ __all__ = [
     "ArchiveConflict",
     "ArchiveStore",
     "ArchivedLife",
+    "Below",
     "Citation",
     "Citer",
     "Claim",
@@ -224,6 +225,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Below": "loom.spi.event_trim",
     "ADMISSION_STORE_SPI_VERSION": "loom.spi.admission_store",
     "Admission": "loom.spi.admission_store",
     "AdmissionStore": "loom.spi.admission_store",

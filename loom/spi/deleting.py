@@ -11,7 +11,10 @@ from loom.spi.event_trim import Deleted, Kept
 
 
 class LogStand(NamedTuple):
-    """How a log stands: *held* by somebody, *called* since it was given up. *chain* is its own id in a first link."""
+    """How a log stands: *held* by somebody, *called* since it was given up. *chain* is its own id in a first link.
+
+    *parent* has spawned it, of *source* it is a fork: that life of it, if it is there. Both are empty where there is none.
+    """
 
     execution_id: ExecutionId
     incarnation: Incarnation
@@ -21,6 +24,12 @@ class LogStand(NamedTuple):
     called: bool
     chain: str
     parent: str
+    source: str
+
+    @property
+    def names(self) -> set[str]:
+        """The ids of those that it belongs to."""
+        return {self.chain, self.parent, self.source} - {""}
 
 
 def named(families: Sequence[Sequence[Head]]) -> list[ExecutionId]:
@@ -29,10 +38,10 @@ def named(families: Sequence[Sequence[Head]]) -> list[ExecutionId]:
 
 
 def named_by(logs: Iterable[LogStand]) -> list[str]:
-    """Return the ids that *logs* name as their chain or their parent and that are not among them."""
+    """Return the ids of those that *logs* belong to and that are not among them."""
     logs = list(logs)
     own = {log.execution_id for log in logs}
-    return sorted({name for log in logs for name in (log.chain, log.parent) if name and name not in own})
+    return sorted({name for log in logs for name in log.names} - own)
 
 
 def kept(
@@ -40,13 +49,12 @@ def kept(
 ) -> Sequence[Kept | None]:
     """Return why each family is kept, None for one that may be deleted.
 
-    *logs* are those of the families that are there, those that name one of them as their chain or parent, and those that they
-    name so. *placed* are the runs that have taken the place of one which has not ended.
+    *logs* are those of the families that are there, those that belong to one of them, and those that they belong to. *placed* are the runs that have taken the place of one which has not ended.
     """
     known = {log.execution_id: log for log in logs}
     naming: dict[str, list[ExecutionId]] = {}
     for log in logs:
-        for name in {log.chain, log.parent}:
+        for name in log.names:
             naming.setdefault(name, []).append(log.execution_id)
     return [next(_refusals(family, known, naming, placed), None) for family in families]
 
@@ -86,6 +94,6 @@ def _refusals(
             yield Kept("asked", head.execution_id)
         if head.execution_id in placed:
             yield Kept("place", head.execution_id)
-        above = [name for name in (log.chain, log.parent) if name in known]
+        above = [name for name in log.names if name in known]
         for relative in sorted({*above, *naming.get(head.execution_id, ())} - members):
             yield Kept("kin", ExecutionId(relative))

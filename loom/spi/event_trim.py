@@ -1,8 +1,8 @@
 """Taking events out of a store: deleting whole logs and which may go, and removing the first part of a log.
 
-A *family* is the links of a chain, the chains that one of them has spawned, and so on down: a run with its children and theirs.
-It is deleted whole or kept whole. So no run loses a child that it may ask for again; and none that begins under the id of a
-deleted one finds children of that one, or is told of their end.
+A *family* is the links of a chain, the chains that they have spawned, the forks of them, and so on down: a run with its children and
+branches, and theirs. It is deleted whole or kept whole. So no run loses a child that it may ask for again, and no branch the names
+it goes by; and none that begins under the id of a deleted one finds children of that one, or is told of their end.
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ class Kept(NamedTuple):
     execution_id: ExecutionId
 
 
+class Below(NamedTuple):
+    """The last link of a chain that the chain *of* has spawned, or that is a fork of one of its links."""
+
+    of: ExecutionId
+    row: ExecutionRow
+
+
 class Link(NamedTuple):
     """A link of a *chain*, which is named by the id of its first, and where its log stands."""
 
@@ -52,13 +59,13 @@ class EndedIndex(Protocol):
     ) -> Sequence[ExecutionRow]:
         """Return the first links of chains that have ended and were not touched since *before*, the longest begun first.
 
-        Only of chains that nobody has spawned, or whose parent is gone: the others go with their parent. *after* is the
-        (started_at, id) of the row to go on behind.
+        Only of chains that are a child or a fork of nobody who is there: the others go with those. *after* is the (started_at,
+        id) of the row to go on behind.
         """
         ...
 
-    async def children(self, chains: Sequence[ExecutionId]) -> Sequence[ExecutionRow]:
-        """Return the last link of every chain that one of *chains* has spawned."""
+    async def below(self, chains: Sequence[ExecutionId]) -> Sequence[Below]:
+        """Return the children and the forks of *chains*, in any order; one may be the child of one and the fork of another."""
         ...
 
     async def links(self, chains: Sequence[ExecutionId]) -> Sequence[Link]:

@@ -8,7 +8,7 @@ from loom.core.ids import ExecutionId
 from loom.spi import deleting
 from loom.spi.deleting import LogStand
 from loom.spi.event_store import ExecutionRow, Head
-from loom.spi.event_trim import Deleted, Kept, Link
+from loom.spi.event_trim import Below, Deleted, Kept, Link
 from loom.spi.memory_lines import Kept as KeptLines
 from loom.spi.memory_logs import Log, Logs
 
@@ -30,11 +30,14 @@ class MemoryTrim:
         wanted = [name for at, name in found if at < before and (at, name) > after][:limit]
         return [self._kept.row(self._kept.by_id[name], now) for name in wanted]
 
-    async def children(self, chains: Sequence[ExecutionId]) -> Sequence[ExecutionRow]:
-        """Return the last link of every chain that one of *chains* has spawned."""
-        wanted, now = set(chains), self._kept.clock.now_ms()
-        spawned = [log for log in self._kept.by_id.values() if log.index.parent in wanted]
-        return [self._kept.row(log, now) for log in spawned if log is self._kept.tip(log.index.chain)]
+    async def below(self, chains: Sequence[ExecutionId]) -> Sequence[Below]:
+        """Return the children and the forks of *chains*; see `EndedIndex.below`."""
+        wanted, now, found = set(chains), self._kept.clock.now_ms(), list[Below]()
+        for log in [log for log in self._kept.by_id.values() if log.index.link == 1]:
+            tip, source = self._kept.tip(log.index.chain) or log, self._source(log)
+            above = {log.index.parent, source.index.chain if source is not None else ""} & wanted
+            found += [Below(ExecutionId(each), self._kept.row(tip, now)) for each in sorted(above)]
+        return found
 
     async def links(self, chains: Sequence[ExecutionId]) -> Sequence[Link]:
         """Return every link of *chains*."""
@@ -51,20 +54,35 @@ class MemoryTrim:
         return deleting.results(families, refusals)
 
     def _is_over(self, log: Log, before: int) -> bool:
-        """Whether *log* begins a chain that has ended before, and that nobody spawned who is there."""
+        """Whether *log* begins a chain that has ended before, and is a child or a fork of nobody who is there."""
         tip = self._kept.tip(log.index.chain)
         begins = log.index.link == 1 and log.index.ended and log.index.parent not in self._kept.by_id
-        return begins and tip is not None and tip.index.ended and tip.index.updated_at < before
+        return (
+            begins
+            and self._source(log) is None
+            and tip is not None
+            and tip.index.ended
+            and tip.index.updated_at < before
+        )
 
     def _concerned(self, families: Sequence[Sequence[Head]]) -> list[LogStand]:
         names = set(deleting.named(families))
         concerned = {log.execution_id: log for name in names if (log := self._kept.by_id.get(name))}
         for log in self._kept.by_id.values():
-            if log.index.chain in names or log.index.parent in names:
+            if self._stand(log).names & names:
                 concerned[log.execution_id] = log
-        stands = [_stand(log) for log in concerned.values()]
+        stands = [self._stand(log) for log in concerned.values()]
         above = (self._kept.by_id.get(ExecutionId(name)) for name in deleting.named_by(stands))
-        return stands + [_stand(log) for log in above if log is not None]
+        return stands + [self._stand(log) for log in above if log is not None]
+
+    def _stand(self, log: Log) -> LogStand:
+        index, called, source = log.index, log.called_at is not None, self._source(log)
+        relatives = (index.chain, index.parent, source.execution_id if source is not None else "")
+        return LogStand(*_head(log), index.ended, bool(log.driver), called, *relatives)
+
+    def _source(self, log: Log) -> Log | None:
+        """Return what *log* is a fork of, None when it is none or that is gone."""
+        return None if log.source is None else self._kept.life(log.source.execution_id, log.source.incarnation)
 
     def _placed(self) -> set[str]:
         tips = {run: self._kept.tip(run) for run in self._standing.entries}
@@ -74,8 +92,3 @@ class MemoryTrim:
 
 def _head(log: Log) -> Head:
     return Head(log.execution_id, log.incarnation, log.length)
-
-
-def _stand(log: Log) -> LogStand:
-    index, called = log.index, log.called_at is not None
-    return LogStand(*_head(log), index.ended, bool(log.driver), called, index.chain, index.parent)

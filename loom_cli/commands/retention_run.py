@@ -38,9 +38,9 @@ def retention_run(
 ) -> ExitCode:
     """Delete runs that ended long enough ago, by a policy.
 
-    A run goes with its later links, its children and theirs: all in one transaction, or none. It stays while one of them has
-    not ended for so long. Nothing is deleted but by this command. Ctrl-C ends it between two transactions.
-    docs/guide/retention.md has more.
+    A run goes with its later links, its children and forks, and theirs: all in one transaction, or none. It stays while one of
+    them has not ended for so long. Where the policy says how many, snapshots are pruned as well. Nothing is deleted but by this
+    command. Ctrl-C ends it between two transactions. docs/guide/retention.md has more.
 
     Example: loom retention run --policy app:POLICY --dry-run
 
@@ -51,9 +51,15 @@ def retention_run(
 
     cli = Cli.of(ctx)
     said = policy_at(policy, folder=cli.folder) if policy is not None else None
-    pins = said.pins if said is not None else None
-    passing = RetentionPass(cli, ttl_of(said, ttl), dry_run=dry_run, runs_max=limit, quiet=quiet or as_json, pins=pins)
-    done = passing.run(store)
+    done = RetentionPass(
+        cli,
+        ttl_of(said, ttl),
+        dry_run=dry_run,
+        runs_max=limit,
+        quiet=quiet or as_json,
+        pins=said.pins if said is not None else None,
+        snapshots=said.snapshots if said is not None else None,
+    ).run(store)
     if as_json:
         cli.screen.json(retention_json(done))
     else:

@@ -35,6 +35,9 @@ def test_a_policy_is_a_frozen_value() -> None:
         ({"terminal_ttl": 30}, "terminal_ttl=30", "a minute at least"),
         ({"terminal_ttl": timedelta(seconds=59)}, "seconds=59", "a minute at least"),
         ({"terminal_ttl": timedelta(days=-1)}, "days=-1", "a minute at least"),
+        ({"terminal_ttl": timedelta(days=1), "snapshots": 0}, "snapshots=0", "one is kept at least"),
+        ({"terminal_ttl": timedelta(days=1), "snapshots": True}, "snapshots=True", "one is kept at least"),
+        ({"terminal_ttl": timedelta(days=1), "snapshots": {"keep_latest": 3}}, "keep_latest", "snapshots=3"),
         ({"terminal_ttl": timedelta(days=1), "content": 30}, "content=30", "a minute at least"),
         (
             {"terminal_ttl": timedelta(days=9), "content": timedelta(days=8)},

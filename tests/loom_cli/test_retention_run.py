@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from loom.core.ids import ExecutionId
-from loom.devtools.conformance.event_trim import child_of, ended
-from loom.devtools.conformance.logs import INDEX, appended, first
+from loom.devtools.conformance.event_trim import DONE, child_of, ended
+from loom.devtools.conformance.logs import INDEX, after, appended, first
+from loom.devtools.conformance.snapshot_store import BYTES, log_of, put, snapshot
 from loom.plugins.sqlite import SqliteStorage
+from loom.spi.event_store import Appended
 from loom_cli.exits import ExitCode
 from loom_cli.retaining import KEPT_WORDS
 from tests.loom_cli.desk import Running
@@ -29,6 +31,7 @@ from datetime import timedelta
 import loom
 
 POLICY = loom.retention_policy(terminal_ttl=timedelta(days=30))
+PRUNING = loom.retention_policy(terminal_ttl=timedelta(days=30), snapshots=2)
 OTHER = 7
 """
 
@@ -93,7 +96,7 @@ def test_a_dry_run_changes_no_byte_of_the_database(house: Path) -> None:
     assert not tree(house / ".loom").get("loom.db-wal")
     [did, kept] = done.out.splitlines()
     assert did.startswith("would delete 3 runs (6 events) that ended before ")
-    assert kept == "kept 1: it has a child that has not ended, or not for so long"
+    assert kept == "kept 1: it has a child or a fork that has not ended, or not for so long"
 
 
 def test_it_says_what_it_did_and_where(house: Path) -> None:
@@ -103,6 +106,36 @@ def test_it_says_what_it_did_and_where(house: Path) -> None:
     assert done.out.startswith("deleted 3 runs (6 events) that ended before ")
     assert str(house / ".loom" / "loom.db") in done.out
     assert again.out.startswith("nothing to delete")
+
+
+@pytest.mark.proves("LIF-12")
+def test_snapshots_are_pruned_where_the_policy_says_how_many_stay(house: Path) -> None:
+    asyncio.run(_snapshots(house))
+
+    left_alone = run(house, "--policy", "retention:POLICY", "--dry-run", "--json")
+    would = run(house, "--policy", "retention:PRUNING", "--dry-run", "--json")
+    did = run(house, "--policy", "retention:PRUNING", "--json")
+    again = run(house, "--policy", "retention:PRUNING", "--json")
+
+    gone = {"executions": 2, "snapshots": 5, "bytes": 5 * len(BYTES)}
+    assert left_alone.json["snapshots"] is None
+    assert (would.json["snapshots"], did.json["snapshots"]) == (gone, gone)
+    assert again.json["snapshots"] == {"executions": 0, "snapshots": 0, "bytes": 0}
+    with closing(sqlite3.connect(house / ".loom" / "loom.db")) as raw:
+        assert raw.execute("SELECT count(*) FROM snapshots").fetchone() == (2,)
+
+
+async def _snapshots(house: Path) -> None:
+    """Keep five snapshots of a run that is open, and four of one that is about to be deleted."""
+    store = SqliteStorage(house / ".loom" / "loom.db")
+    open_ = await log_of(store, 9, ExecutionId("climbs"))
+    await put(store, *(snapshot(open_, at, run=ExecutionId("climbs")) for at in range(5)))
+    head = await store.head(ExecutionId("old-000000"))
+    assert head is not None
+    log = Appended(head.incarnation, head.length)
+    grown = await appended(store, after(log, head.execution_id, b"2", b"3", index=DONE))
+    await put(store, *(snapshot(grown, at, run=head.execution_id) for at in range(4)))
+    await store.close()
 
 
 def test_a_ttl_goes_before_the_policy(house: Path) -> None:

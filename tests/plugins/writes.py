@@ -255,10 +255,12 @@ async def all_of(store: TrimmedStorage) -> Any:
     queries += [
         {"where": parse_where(where, now_ms=9)} for where in ("attr.a=ü", "attr.a > 4 and attr.b=true", "ended != null")
     ]
-    found = [[row.execution_id for row in await store.find(ExecutionQuery(**query))] for query in queries]
+    found: list[list[str]] = [
+        [row.execution_id for row in await store.find(ExecutionQuery(**query))] for query in queries
+    ]
     lanes = [list(await store.pending(row.execution_id, row.incarnation)) for row in rows]
     logs = [list(await store.read(row.execution_id)) for row in rows]
     found += [[row.execution_id for row in await store.ended(before=before)] for before in (5, 99)]
-    found += [sorted(row.execution_id for row in await store.children([name])) for name in ALL]
+    found += [sorted(f"{of} {row.execution_id}" for of, row in await store.below([name])) for name in ALL]
     found.append([each.head.execution_id for each in sorted(await store.links(ALL))])
     return rows, found, lanes, logs, [await store.head(name) for name in ALL], list(await store.drivers())

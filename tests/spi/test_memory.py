@@ -7,7 +7,12 @@ import pytest
 from loom.devtools.conformance.admission_store import AdmissionStoreConformance, LinedStorage
 from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.event_fork import EventForkConformance, ForkingStorage
-from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance
+from loom.devtools.conformance.event_trim import (
+    EventTrimConformance,
+    TrimmedForksConformance,
+    TrimmedLines,
+    TrimmedLinesConformance,
+)
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.ref_store import NamingStorage, RefStoreConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
@@ -54,7 +59,7 @@ class TestMemoryLines(AdmissionStoreConformance):
 
 
 @pytest.mark.proves("KER-15", "STO-04")
-class TestMemoryTrim(EventTrimConformance, TrimmedLinesConformance):
+class TestMemoryTrim(EventTrimConformance, TrimmedLinesConformance, TrimmedForksConformance):
     @pytest.fixture
     def clock(self) -> VirtualClock:
         return VirtualClock()

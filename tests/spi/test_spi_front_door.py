@@ -57,6 +57,7 @@ GOLDEN = [
     "SourceLacking",
     "EVENT_STORE_SPI_VERSION",
     "EVENT_TRIM_SPI_VERSION",
+    "Below",
     "Deleted",
     "EndedIndex",
     "EventTrim",

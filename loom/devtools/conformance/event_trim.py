@@ -7,11 +7,23 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from loom.core.ids import ExecutionId, Incarnation
-from loom.devtools.conformance.logs import CLAIM, INDEX, NOBODY, REFUND, after, appended, first, insert, payloads
+from loom.devtools.conformance.logs import (
+    CLAIM,
+    INDEX,
+    NOBODY,
+    REFUND,
+    after,
+    appended,
+    first,
+    in_chain,
+    insert,
+    payloads,
+)
 from loom.devtools.conformance.logs import row_of as row
 from loom.devtools.conformance.trimming import LaneTrimmingConformance, TrimmingConformance
 from loom.spi.admission_store import AdmissionStore, Quiet, Slots, Terms
 from loom.spi.clock import VirtualClock
+from loom.spi.event_fork import EventFork, Source
 from loom.spi.event_store import (
     Appended,
     Conflict,
@@ -379,19 +391,19 @@ class EndedIndexConformance:
         await on(store, REFUND, begun, index=replace(DONE, started_at=1, updated_at=10))
         assert [each.execution_id for each in await store.ended(before=100)] == [REFUND]
 
-    async def test_the_children_of_runs_are_found_by_their_last_links(self, store: TrimmedStorage) -> None:
+    async def test_what_is_below_runs_is_found_by_its_last_links(self, store: TrimmedStorage) -> None:
         await ended(store)
         await ended(store, CLAIM)
         await chain(store, CHILD, ExecutionId(f"{CHILD}~2"), parent=REFUND)
         await ended(store, ExecutionId("claim-7:check"), child_of(CLAIM, INDEX))
         await ended(store, GRANDCHILD, child_of(CHILD))
 
-        found = {each.execution_id: each for each in await store.children([REFUND, CLAIM, NOBODY])}
+        found = {row.execution_id: (of, row) for of, row in await store.below([REFUND, CLAIM, NOBODY])}
 
-        assert set(found) == {f"{CHILD}~2", "claim-7:check"}
-        last = found[ExecutionId(f"{CHILD}~2")]
+        assert {name: of for name, (of, _) in found.items()} == {f"{CHILD}~2": REFUND, "claim-7:check": CLAIM}
+        _, last = found[ExecutionId(f"{CHILD}~2")]
         assert (last.index.chain, last.index.parent, last.index.ended) == (CHILD, REFUND, True)
-        assert list(await store.children([])) == []
+        assert list(await store.below([])) == []
 
     async def test_all_links_of_chains_are_found(self, store: TrimmedStorage) -> None:
         heads = await chain(store, REFUND, SECOND, THIRD)
@@ -444,6 +456,72 @@ class TrimmedLinesConformance:
         older = await row(store, CLAIM)
         await on(store, CLAIM, Appended(older.incarnation, older.length), index=DONE)
         assert await store.delete([[head]]) == [Deleted(1, 2)]
+
+
+class TrimmedForks(TrimmedStorage, EventFork, Protocol):
+    """A store of logs that can be forked and deleted."""
+
+
+BRANCH: Final = ExecutionId("refund-42-more")
+
+
+async def forked(store: TrimmedForks, source: Head, name: ExecutionId = BRANCH, **fields: Any) -> Head:
+    """Write a fork that shares the first event, and has ended; *fields* are of its index row."""
+    index = replace(in_chain(name, DONE), **fields)
+    item = replace(after(Appended(source.incarnation, 1), name, b"goes its own way", index=index), incarnation=None)
+    result = await store.fork(Source(source.execution_id, source.incarnation, 0), item)
+    assert isinstance(result, Appended), result
+    return await on(store, name, result, index=index)
+
+
+class TrimmedForksConformance:
+    """What becomes of forks when runs are deleted, for a store that has both: they go with the run that they left."""
+
+    async def test_a_run_goes_with_its_forks_and_theirs(self, store: TrimmedForks) -> None:
+        head = await ended(store)
+        branch = await forked(store, head)
+        another = await forked(store, branch, ExecutionId("refund-42-most"))
+
+        assert await store.delete([[head, branch, another]]) == [Deleted(logs=3, events=8)]
+        assert list(await store.ids()) == []
+
+    async def test_neither_a_run_nor_a_fork_goes_alone(self, store: TrimmedForks) -> None:
+        head = await ended(store)
+        branch = await forked(store, head)
+
+        assert await store.delete([[head], [branch]]) == [Kept("kin", BRANCH), Kept("kin", REFUND)]
+
+    async def test_a_run_stays_while_a_fork_has_not_ended(self, store: TrimmedForks) -> None:
+        head = await ended(store)
+        branch = await forked(store, head, ended=False, status="suspended")
+
+        assert await store.delete([[head, branch]]) == [Kept("open", BRANCH)]
+        assert list(await store.ids()) == [REFUND, BRANCH]
+
+    async def test_forks_are_below_the_chain_of_the_link_that_they_left(self, store: TrimmedForks) -> None:
+        heads = await chain(store, REFUND, SECOND)
+        await forked(store, heads[1])
+        await ended(store, CHILD, child_of(REFUND))
+        await forked(store, await _head(store, CHILD), GRANDCHILD, parent=BRANCH)
+
+        below = [(of, row.execution_id) for of, row in await store.below([REFUND])]
+        further = [(of, row.execution_id) for of, row in await store.below([BRANCH, CHILD])]
+
+        assert sorted(below) == [(REFUND, BRANCH), (REFUND, CHILD)]
+        assert sorted(further) == [(BRANCH, GRANDCHILD), (CHILD, GRANDCHILD)]
+
+    async def test_a_fork_is_not_found_among_what_ended_but_with_what_it_left(self, store: TrimmedForks) -> None:
+        old = replace(DONE, started_at=5, updated_at=10)
+        head = await ended(store, REFUND, old)
+        await forked(store, head, started_at=5, updated_at=10)
+
+        assert [each.execution_id for each in await store.ended(before=100)] == [REFUND]
+
+
+async def _head(store: Storage, name: ExecutionId) -> Head:
+    head = await store.head(name)
+    assert head is not None
+    return head
 
 
 async def _joined(store: TrimmedLines, run: ExecutionId, terms: Terms) -> Any:

@@ -98,7 +98,7 @@ def schedule_store_spi() -> JsonObject:
 def event_trim_spi() -> JsonObject:
     """Return the shape of what takes logs out of a store."""
     interfaces = {each.__name__: interface(each) for each in (spi.EndedIndex, spi.EventTrim)}
-    records = {each.__name__: record(each) for each in (spi.Deleted, spi.Kept, spi.Link)}
+    records = {each.__name__: record(each) for each in (spi.Below, spi.Deleted, spi.Kept, spi.Link)}
     return {"interfaces": interfaces, "records": records, "WhyKept": list(typing.get_args(spi.WhyKept))}
 
 

@@ -13,7 +13,7 @@ from loom.plugins.postgres.settings import PostgresSettings
 from loom.spi import deleting
 from loom.spi.deleting import LogStand
 from loom.spi.event_store import ExecutionRow, Head
-from loom.spi.event_trim import Deleted, Kept, Link
+from loom.spi.event_trim import Below, Deleted, Kept, Link
 from loom.spi.tables import execution_row
 
 T = TypeVar("T")
@@ -27,11 +27,17 @@ BY_ID: Final = ("lines",)
 # All that is concerned is locked in one order, as appends do, so that none waits for the other.
 _LOCK: Final = "SELECT FROM loom.executions WHERE id = ANY ($1) ORDER BY id FOR UPDATE"
 _STAND: Final = """
-    SELECT id, run, length, ended, driver IS NOT NULL, called_at IS NOT NULL, coalesce(chain, id), coalesce(parent, '')
+    SELECT id, run, length, ended, driver IS NOT NULL, called_at IS NOT NULL, coalesce(chain, id), coalesce(parent, ''),
+           coalesce((SELECT source.id FROM loom.forks AS f JOIN loom.executions AS source ON source.run = f.source
+                     WHERE f.run = executions.run), '')
     FROM loom.executions
 """
 _NAMED: Final = f"{_STAND} WHERE id = ANY ($1)"
-_CONCERNED: Final = f"{_NAMED} UNION {_STAND} WHERE chain = ANY ($1) UNION {_STAND} WHERE parent = ANY ($1)"
+_CONCERNED: Final = f"""
+    {_NAMED} UNION {_STAND} WHERE chain = ANY ($1) UNION {_STAND} WHERE parent = ANY ($1)
+    UNION {_STAND} WHERE run IN (
+        SELECT f.run FROM loom.executions AS source JOIN loom.forks AS f ON f.source = source.run WHERE source.id = ANY ($1))
+"""  # noqa: S608  # our own text, here and below
 # A chain has ended when its last link has; a run that was never written has not.
 _PLACED: Final = """
     SELECT newer FROM loom.lines AS l
@@ -47,12 +53,21 @@ _ENDED: Final = f"""
     WHERE e.started_at < $2 AND (e.started_at, e.id) > ($3, $4) AND e.ended AND e.link = 1
       AND coalesce(last.ended, true) AND coalesce(last.updated_at, e.updated_at) < $2
       AND (e.parent IS NULL OR NOT EXISTS (SELECT FROM loom.executions AS above WHERE above.id = e.parent))
+      AND NOT EXISTS (
+          SELECT FROM loom.forks AS f JOIN loom.executions AS above ON above.run = f.source WHERE f.run = e.run)
     ORDER BY e.started_at, e.id LIMIT $5
 """  # noqa: S608  # our own text, here and below
-_CHILDREN: Final = f"""
-    SELECT {COLUMNS} FROM loom.executions AS e
-    WHERE e.parent = ANY ($2) AND NOT EXISTS (
-        SELECT FROM loom.executions AS later WHERE later.chain = coalesce(e.chain, e.id) AND later.link > e.link)
+_BELOW: Final = f"""
+    WITH above AS (
+        SELECT id, run FROM loom.executions WHERE chain IS NULL AND id = ANY ($2)
+        UNION ALL SELECT chain, run FROM loom.executions WHERE chain = ANY ($2)
+    ), begun AS (
+        SELECT parent AS of_chain, id, run FROM loom.executions WHERE parent = ANY ($2) AND link = 1
+        UNION SELECT above.id, e.id, e.run
+        FROM above JOIN loom.forks AS f ON f.source = above.run JOIN loom.executions AS e ON e.run = f.run
+    )
+    SELECT begun.of_chain, {COLUMNS} FROM begun JOIN loom.executions AS e ON e.run = coalesce(
+        (SELECT run FROM loom.executions WHERE chain = begun.id ORDER BY link DESC LIMIT 1), begun.run)
 """  # noqa: S608
 _LINKS: Final = """
     SELECT id, id, run, length FROM loom.executions WHERE chain IS NULL AND id = ANY ($1)
@@ -75,11 +90,11 @@ class PostgresTrim(ABC):
         self, *, before: int, after: tuple[int, str] = (0, ""), limit: int = 1000
     ) -> Sequence[ExecutionRow]:
         """Return the first links of chains that have ended, the longest begun first; see `EndedIndex.ended`."""
-        return await self._rows(_ENDED, before, *after, limit)
+        return [execution_row(row) for row in await self._rows(_ENDED, before, *after, limit)]
 
-    async def children(self, chains: Sequence[ExecutionId]) -> Sequence[ExecutionRow]:
-        """Return the last link of every chain that one of *chains* has spawned."""
-        return await self._rows(_CHILDREN, list(chains))
+    async def below(self, chains: Sequence[ExecutionId]) -> Sequence[Below]:
+        """Return the children and the forks of *chains*; see `EndedIndex.below`."""
+        return [Below(ExecutionId(of), execution_row(row)) for of, *row in await self._rows(_BELOW, list(chains))]
 
     async def links(self, chains: Sequence[ExecutionId]) -> Sequence[Link]:
         """Return every link of *chains*."""
@@ -97,10 +112,10 @@ class PostgresTrim(ABC):
             return deleting.results(families, await self._read(lambda raw: _refusals(raw, families)))
         return await self._change(change)
 
-    async def _rows(self, statement: str, *given: object) -> Sequence[ExecutionRow]:
+    async def _rows(self, statement: str, *given: object) -> Sequence[Any]:
         now = self._settings.now_ms
         rows: Sequence[Any] = await self._read(lambda raw: raw.fetch(statement, now, *given))
-        return [execution_row(row) for row in rows]
+        return rows
 
 
 async def _delete(raw: Raw, families: Sequence[Sequence[Head]]) -> list[Deleted | Kept]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import orjson
@@ -15,7 +15,7 @@ from loom.spi import deleting
 from loom.spi.clock import Clock
 from loom.spi.deleting import LogStand
 from loom.spi.event_store import ExecutionRow, Head
-from loom.spi.event_trim import Deleted, Kept, Link
+from loom.spi.event_trim import Below, Deleted, Kept, Link
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,7 +28,9 @@ BY_ID: Final = ("lines",)
 
 _AMONG: Final = "(SELECT value FROM json_each(?))"
 _STAND: Final = """
-    SELECT id, run, length, ended, driver IS NOT NULL, called_at IS NOT NULL, coalesce(chain, id), coalesce(parent, '')
+    SELECT id, run, length, ended, driver IS NOT NULL, called_at IS NOT NULL, coalesce(chain, id), coalesce(parent, ''),
+           coalesce((SELECT source.id FROM forks JOIN executions AS source ON source.run = forks.source
+                     WHERE forks.run = executions.run), '')
     FROM executions
 """
 _NAMED: Final = f"{_STAND} WHERE id IN {_AMONG}"
@@ -36,7 +38,9 @@ _CONCERNED: Final = f"""
     {_NAMED}
     UNION {_STAND} WHERE chain IS NOT NULL AND chain IN {_AMONG}
     UNION {_STAND} WHERE parent IS NOT NULL AND parent IN {_AMONG}
-"""
+    UNION {_STAND} WHERE run IN (
+        SELECT forks.run FROM executions AS source JOIN forks ON forks.source = source.run WHERE source.id IN {_AMONG})
+"""  # noqa: S608  # our own text, here and below
 # A chain has ended when its last link has; a run that was never written has not.
 _PLACED: Final = f"""
     SELECT newer FROM lines
@@ -52,13 +56,19 @@ _ENDED: Final = f"""
       AND coalesce((SELECT ended FROM {_LAST}), 1)
       AND coalesce((SELECT updated_at FROM {_LAST}), updated_at) < :before
       AND (parent IS NULL OR NOT EXISTS (SELECT 1 FROM executions AS above WHERE above.id = begun.parent))
+      AND NOT EXISTS (SELECT 1 FROM forks JOIN executions AS above ON above.run = forks.source WHERE forks.run = begun.run)
     ORDER BY started_at, id LIMIT :limit
 """  # noqa: S608
-_CHILDREN: Final = f"""
-    SELECT run FROM executions AS e
-    WHERE parent IS NOT NULL AND parent IN {_AMONG} AND NOT EXISTS (
-        SELECT 1 FROM executions AS later INDEXED BY executions_links
-        WHERE later.chain = coalesce(e.chain, e.id) AND later.link > e.link)
+_BELOW: Final = f"""
+    WITH above (id, run) AS (
+        SELECT id, run FROM executions WHERE chain IS NULL AND id IN {_AMONG}
+        UNION ALL SELECT chain, run FROM executions WHERE chain IS NOT NULL AND chain IN {_AMONG}
+    ), begun (of_chain, id, run) AS (
+        SELECT parent, id, run FROM executions WHERE parent IS NOT NULL AND parent IN {_AMONG} AND link = 1
+        UNION SELECT above.id, e.id, e.run
+        FROM above JOIN forks ON forks.source = above.run JOIN executions AS e ON e.run = forks.run
+    )
+    SELECT of_chain, coalesce((SELECT run FROM {_LAST}), begun.run) FROM begun
 """  # noqa: S608
 _LINKS: Final = f"""
     SELECT id, id, run, length FROM executions WHERE chain IS NULL AND id IN {_AMONG}
@@ -89,11 +99,11 @@ class SqliteTrim(ABC):
     ) -> Sequence[ExecutionRow]:
         """Return the first links of chains that have ended, the longest begun first; see `EndedIndex.ended`."""
         given = {"before": before, "at": after[0], "id": after[1], "limit": limit}
-        return await self._read(_rows, _ENDED, given, now=self.clock.now_ms())
+        return await self._read(_ended, given, now=self.clock.now_ms())
 
-    async def children(self, chains: Sequence[ExecutionId]) -> Sequence[ExecutionRow]:
-        """Return the last link of every chain that one of *chains* has spawned."""
-        return await self._read(_rows, _CHILDREN, (_json(list(chains)),), now=self.clock.now_ms())
+    async def below(self, chains: Sequence[ExecutionId]) -> Sequence[Below]:
+        """Return the children and the forks of *chains*; see `EndedIndex.below`."""
+        return await self._read(_below, chains, now=self.clock.now_ms())
 
     async def links(self, chains: Sequence[ExecutionId]) -> Sequence[Link]:
         """Return every link of *chains*."""
@@ -106,11 +116,16 @@ class SqliteTrim(ABC):
         return await self._transact(_delete, families)
 
 
-def _rows(raw: sqlite3.Connection, statement: str, given: object, *, now: int) -> list[ExecutionRow]:
-    """Return the rows of the runs that *statement* finds, in its order."""
-    runs = [run for (run,) in raw.execute(statement, given)]  # type: ignore[arg-type]  # by name or by place
+def _ended(raw: sqlite3.Connection, given: Mapping[str, object], *, now: int) -> list[ExecutionRow]:
+    runs = [run for (run,) in raw.execute(_ENDED, given)]
     found = reading.rows_of(raw, runs, now=now)
     return [found[run] for run in runs if run in found]
+
+
+def _below(raw: sqlite3.Connection, chains: Sequence[ExecutionId], *, now: int) -> list[Below]:
+    pairs = raw.execute(_BELOW, [_json(list(chains))] * 3).fetchall()
+    found = reading.rows_of(raw, [run for _, run in pairs], now=now)
+    return [Below(ExecutionId(of), found[run]) for of, run in pairs if run in found]
 
 
 def _links(raw: sqlite3.Connection, chains: Sequence[ExecutionId]) -> list[Link]:
@@ -127,7 +142,7 @@ def _delete(raw: sqlite3.Connection, families: Sequence[Sequence[Head]]) -> list
 
 def _refusals(raw: sqlite3.Connection, families: Sequence[Sequence[Head]]) -> Sequence[Kept | None]:
     names = _json(deleting.named(families))
-    stands = _stands(raw, _CONCERNED, [names] * 3)
+    stands = _stands(raw, _CONCERNED, [names] * 4)
     stands += _stands(raw, _NAMED, [_json(deleting.named_by(stands))])
     placed = {newer for (newer,) in raw.execute(_PLACED, (names,))}
     return deleting.kept(families, stands, placed)
@@ -135,8 +150,8 @@ def _refusals(raw: sqlite3.Connection, families: Sequence[Sequence[Head]]) -> Se
 
 def _stands(raw: sqlite3.Connection, statement: str, given: Sequence[str]) -> list[LogStand]:
     return [
-        LogStand(ExecutionId(name), Incarnation(run), length, bool(ended), bool(held), bool(called), chain, parent)
-        for name, run, length, ended, held, called, chain, parent in raw.execute(statement, given)
+        LogStand(ExecutionId(name), Incarnation(run), length, bool(ended), bool(held), bool(called), *relatives)
+        for name, run, length, ended, held, called, *relatives in raw.execute(statement, given)
     ]
 
 

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLinesConformance, full_of
+from loom.devtools.conformance.event_trim import (
+    EventTrimConformance,
+    TrimmedForksConformance,
+    TrimmedLinesConformance,
+    full_of,
+)
 from loom.devtools.conformance.snapshot_store import put, snapshot
 from loom.plugins.postgres import PostgresStorage
 from loom.plugins.postgres.trimming import BY_ID, BY_LIFE
@@ -12,7 +17,7 @@ from tests.plugins.postgres.server import Server
 
 
 @pytest.mark.proves("KER-15", "STO-04")
-class TestPostgresTrim(EventTrimConformance, TrimmedLinesConformance):
+class TestPostgresTrim(EventTrimConformance, TrimmedLinesConformance, TrimmedForksConformance):
     """The kit, against a server that is started for it."""
 
 

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from loom.devtools.conformance.event_trim import EventTrimConformance, TrimmedLines, TrimmedLinesConformance, full_of
+from loom.devtools.conformance.event_trim import (
+    EventTrimConformance,
+    TrimmedForksConformance,
+    TrimmedLines,
+    TrimmedLinesConformance,
+    full_of,
+)
 from loom.devtools.conformance.snapshot_store import put, snapshot
 from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite.trimming import BY_ID, BY_LIFE
@@ -17,7 +23,7 @@ from loom.spi.event_trim import Deleted
 
 
 @pytest.mark.proves("KER-15", "STO-04")
-class TestSqliteTrim(EventTrimConformance, TrimmedLinesConformance):
+class TestSqliteTrim(EventTrimConformance, TrimmedLinesConformance, TrimmedForksConformance):
     @pytest.fixture
     def clock(self) -> VirtualClock:
         return VirtualClock()
