@@ -7,12 +7,7 @@ import pytest
 from loom.devtools.conformance.admission_store import AdmissionStoreConformance, LinedStorage
 from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.event_fork import EventForkConformance, ForkingStorage
-from loom.devtools.conformance.event_trim import (
-    EventTrimConformance,
-    TrimmedForksConformance,
-    TrimmedLines,
-    TrimmedLinesConformance,
-)
+from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.ref_store import NamingStorage, RefStoreConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
@@ -22,6 +17,7 @@ from loom.devtools.conformance.snapshot_store import (
     TrimmedSnapshotsConformance,
 )
 from loom.devtools.conformance.storage import StorageConformance
+from loom.devtools.conformance.trimmed_relatives import TrimmedForksConformance, TrimmedLines, TrimmedLinesConformance
 from loom.spi.archive_store import ArchiveStore
 from loom.spi.clock import VirtualClock
 from loom.spi.event_store import Storage

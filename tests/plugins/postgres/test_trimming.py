@@ -2,13 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from loom.devtools.conformance.event_trim import (
-    EventTrimConformance,
-    TrimmedForksConformance,
-    TrimmedLinesConformance,
-    full_of,
-)
+from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.snapshot_store import put, snapshot
+from loom.devtools.conformance.trimmed_relatives import TrimmedForksConformance, TrimmedLinesConformance, full_of
 from loom.plugins.postgres import PostgresStorage
 from loom.plugins.postgres.trimming import BY_ID, BY_LIFE
 from loom.spi.event_store import Appended

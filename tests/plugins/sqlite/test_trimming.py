@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from loom.devtools.conformance.event_trim import (
-    EventTrimConformance,
+from loom.devtools.conformance.event_trim import EventTrimConformance
+from loom.devtools.conformance.snapshot_store import put, snapshot
+from loom.devtools.conformance.trimmed_relatives import (
     TrimmedForksConformance,
     TrimmedLines,
     TrimmedLinesConformance,
     full_of,
 )
-from loom.devtools.conformance.snapshot_store import put, snapshot
 from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite.trimming import BY_ID, BY_LIFE
 from loom.spi.clock import VirtualClock
