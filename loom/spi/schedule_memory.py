@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry
+from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry, known_schedule
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class MemorySchedules:
 
     async def schedule_cursor(self, schedule_id: str) -> ScheduleCursor | None:
         """Return how far a schedule is handled, None when it was never seen."""
-        record = self._schedules.get(schedule_id)
+        record = self._schedules.get(known_schedule(schedule_id))
         return record.cursor if record else None
 
     async def record_ticks(
@@ -34,7 +34,7 @@ class MemorySchedules:
         entries: Sequence[ScheduleEntry],
     ) -> bool:
         """Move the cursor and add *entries*; see `ScheduleStore.record_ticks`."""
-        record = self._schedules.get(schedule_id)
+        record = self._schedules.get(known_schedule(schedule_id))
         if (record.cursor if record else None) != expected:
             return False
         record = record or self._schedules.setdefault(schedule_id, _Record(cursor))
@@ -47,6 +47,6 @@ class MemorySchedules:
         self, schedule_id: str, *, limit: int = 100, before: int | None = None
     ) -> Sequence[ScheduleEntry]:
         """Return entries, the newest first; see `ScheduleStore.schedule_entries`."""
-        record = self._schedules.get(schedule_id)
+        record = self._schedules.get(known_schedule(schedule_id))
         newest_first = reversed(record.entries) if record else ()
         return [entry for entry in newest_first if before is None or entry.tick_at < before][:limit]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from loom.core.ids import ExecutionId
+from loom.core.ids import ExecutionId, declared_name
 
 SCHEDULE_STORE_SPI_VERSION: Final = "1.0.0"
 
@@ -19,6 +19,15 @@ ENTRIES_MAX: Final = 10_000
 
 SkipReason: TypeAlias = Literal["catch-up", "cap", "overlap"]
 """Why a tick was skipped: it was missed; more were missed than are caught up on; an earlier execution was open."""
+
+
+def known_schedule(schedule_id: str) -> str:
+    """Return *schedule_id*, which is a word; every store asks it first, so that all refuse the same.
+
+    Raises:
+        InvalidId: it is none; not every store could keep it.
+    """
+    return declared_name("schedule", schedule_id)
 
 
 class ScheduleCursor(NamedTuple):
@@ -49,7 +58,11 @@ class ScheduleEntry:
 
 @runtime_checkable
 class ScheduleStore(Protocol):
-    """The cursors and the records of schedules, by the schedule's id."""
+    """The cursors and the records of schedules, by the schedule's id.
+
+    Raises (every method):
+        InvalidId: the id is no word; see `known_schedule`.
+    """
 
     async def schedule_cursor(self, schedule_id: str) -> ScheduleCursor | None:
         """Return how far a schedule is handled, None when it was never seen."""

@@ -14,6 +14,7 @@ from loom.core.state import FOLD_VERSION
 from loom.driving.state_codec import STATE_CODEC_VERSION
 from loom.kernel.context import KERNEL_ABI
 from loom.kernel.fold import EVENT_SCHEMA_VERSION
+from loom.plugins.postgres.migrating import schema_version
 from loom.plugins.sqlite import wal_safety
 from loom.plugins.sqlite.location import archive_name, store_name
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
@@ -114,6 +115,7 @@ def contracts() -> Report:
         "host_spi": HOST_SPI_VERSION,
         "scheduler_spi": SCHEDULER_SPI_VERSION,
         "sqlite_schema": SCHEMA_VERSION,
+        "postgres_schema": schema_version(),
     }
 
 

@@ -101,7 +101,7 @@ def test_a_process_that_dies_between_the_end_of_a_child_and_the_waking_of_its_pa
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.proves("CMP-13", "LIF-01")
 def test_wherever_a_family_is_killed_it_comes_to_the_same_ends(nursery: Nursery, ground: Ground) -> None:
     every = all_deaths(nursery, ground)

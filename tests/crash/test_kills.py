@@ -38,7 +38,7 @@ def test_a_killed_run_comes_to_the_end_it_would_have_come_to(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.proves("LIF-01", "KER-08", "PRN-01", "STO-14")
 def test_wherever_it_is_killed_and_killed_again_it_comes_to_the_same_end(
     nursery: Nursery, ground: Ground, expected: dict[str, Undisturbed], seed: int
@@ -55,7 +55,7 @@ def test_wherever_it_is_killed_and_killed_again_it_comes_to_the_same_end(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.proves("CMP-14")
 def test_a_saga_that_is_killed_while_it_undoes_undoes_nothing_twice(
     nursery: Nursery, ground: Ground, seed: int
@@ -69,7 +69,7 @@ def test_a_saga_that_is_killed_while_it_undoes_undoes_nothing_twice(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.proves("SYS-06", "SYS-10")
 def test_a_race_is_won_by_who_is_on_the_log_and_a_block_ends_in_time_wherever_it_is_killed(
     nursery: Nursery, ground: Ground, seed: int
@@ -99,7 +99,7 @@ def test_a_cancellation_that_is_killed_anywhere_is_not_lost_and_cleans_up_once(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.proves("RNG-11", "CMP-14")
 def test_wherever_a_cancellation_is_killed_and_killed_again_it_comes_to_its_end(
     nursery: Nursery, ground: Ground, seed: int

@@ -386,11 +386,13 @@ def test_a_list_says_that_there_is_more_only_where_there_is(run: Run) -> None:
 @pytest.mark.proves("KER-24")
 def test_doctor_prints_the_versions_of_the_contracts(run: Run) -> None:
     from loom.devtools.manifest.shapes import VERSIONS, present
+    from loom.plugins.postgres.migrating import schema_version
     from loom.plugins.sqlite.schema import SCHEMA_VERSION
 
     contracts = {name.lower().removesuffix("_version"): present(name) for name in VERSIONS}
 
-    assert run("doctor", "--versions", "--json").json == {**contracts, "sqlite_schema": SCHEMA_VERSION}
+    schemas = {"sqlite_schema": SCHEMA_VERSION, "postgres_schema": schema_version()}
+    assert run("doctor", "--versions", "--json").json == {**contracts, **schemas}
 
 
 def test_doctor_finds_no_fault_where_there_is_nothing_yet(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any, Final
 
+from loom.core.errors import InvalidId
 from loom.core.ids import ExecutionId
 from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry, ScheduleStore
 
@@ -46,6 +48,12 @@ class ScheduleStoreConformance:
 
     async def test_it_is_a_schedule_store(self, store: ScheduleStore) -> None:
         assert isinstance(store, ScheduleStore)
+
+    async def test_an_id_that_is_no_word_is_refused_by_name(self, store: ScheduleStore) -> None:
+        for hostile in ("", "a\x00b", "\ud800", "two words", "x" * 201):
+            assert await _refused(store.record_ticks(hostile, None, SEEN, entries=[])) == hostile
+            assert await _refused(store.schedule_cursor(hostile)) == hostile
+            assert await _refused(store.schedule_entries(hostile)) == hostile
 
     async def test_a_schedule_that_was_never_seen_has_no_cursor_and_no_entries(self, store: ScheduleStore) -> None:
         assert await store.schedule_cursor(DAILY) is None
@@ -141,3 +149,12 @@ class ScheduleStoreConformance:
 
         assert moved.count(True) == 1
         assert [entry.at for entry in await store.schedule_entries(DAILY)] == [moved.index(True)]
+
+
+async def _refused(asking: Awaitable[object]) -> str | None:
+    """Return the id that was refused, None when it was not."""
+    try:
+        await asking
+    except InvalidId as refused:
+        return refused.text
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from loom.core.errors import InvalidDeclaration
 from loom.plugins.sqlite.location import is_postgres
@@ -32,7 +32,7 @@ def address(dsn: str) -> Address:
     Raises:
         InvalidDeclaration: it is no such URL. The message does not repeat it, since it may hold a password.
     """
-    if not is_postgres(dsn):
+    if not is_postgres(dsn) or "\0" in unquote(dsn):
         raise InvalidDeclaration("that names no Postgres database", hint="Write postgresql://user@host/database.")
     try:
         parts = urlsplit(dsn)
@@ -47,9 +47,10 @@ def address(dsn: str) -> Address:
     sent = [(name, value) for name, value in asked if name != "pooler"]
     shown = [(name, HIDDEN if name.lower() in _SECRETS else value) for name, value in asked]
     user, at, host = parts.netloc.rpartition("@")
+    user = user.replace("@", "%40")  # of a password that was not quoted: the driver would look for the host in it
     masked = f"{user.partition(':')[0]}:{HIDDEN}" if ":" in user else user
     return Address(
-        dsn=_url(parts.netloc, parts.path, urlencode(sent, quote_via=quote)),
+        dsn=_url(f"{user}{at}{host}", parts.path, urlencode(sent, quote_via=quote)),
         url=_url(f"{masked}{at}{host}", parts.path, urlencode(shown, quote_via=quote, safe="/*")),
         pooler=_POOLERS[wanted],
     )

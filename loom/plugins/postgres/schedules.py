@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from loom.core.ids import ExecutionId
 from loom.plugins.postgres.session import Raw
-from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry
+from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry, known_schedule
 from loom.spi.tables import entry_columns, schedule_entry
 
 T = TypeVar("T")
@@ -54,7 +54,8 @@ class PostgresSchedules(ABC):
 
     async def schedule_cursor(self, schedule_id: str) -> ScheduleCursor | None:
         """Return how far a schedule is handled, None when it was never seen."""
-        row = await self._read(lambda raw: raw.fetchrow(_CURSOR, schedule_id))
+        known = known_schedule(schedule_id)
+        row = await self._read(lambda raw: raw.fetchrow(_CURSOR, known))
         return None if row is None else ScheduleCursor(row[0], None if row[1] is None else ExecutionId(row[1]))
 
     async def record_ticks(
@@ -69,12 +70,13 @@ class PostgresSchedules(ABC):
         rows = [entry_columns(entry) for entry in entries[-ENTRIES_MAX:]]
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(6)]
         statement, place = (_BEGIN, ()) if expected is None else (_MOVE, expected)
-        given = (schedule_id, *cursor, *columns, *place)
+        given = (known_schedule(schedule_id), *cursor, *columns, *place)
         return bool(await self._change(lambda raw: raw.fetchval(statement, *given), repeatable=False))
 
     async def schedule_entries(
         self, schedule_id: str, *, limit: int = 100, before: int | None = None
     ) -> Sequence[ScheduleEntry]:
         """Return entries, the newest first; see `ScheduleStore.schedule_entries`."""
-        rows = await self._read(lambda raw: raw.fetch(_ENTRIES, schedule_id, before, limit))
+        known = known_schedule(schedule_id)
+        rows = await self._read(lambda raw: raw.fetch(_ENTRIES, known, before, limit))
         return [schedule_entry(row) for row in rows]

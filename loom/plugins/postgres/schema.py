@@ -8,12 +8,12 @@ a lock that somebody keeps, it is put off with one warning, and tried at the nex
 from __future__ import annotations
 
 import logging
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
-from loom.spi.errors import StoreNewer, StoreNotFound, StoreUnavailable
+from loom.plugins.postgres.migrating import Migration, migrations
+from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound, StoreUnavailable
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 LOCK_KEY: Final = 0x4C6F6F6D  # "Loom"
 HARD_WAIT: Final = "10s"
 SOFT_WAIT: Final = "200ms"
-_FOLDER: Final = Path(__file__).parent / "migrations"
-_SOFT: Final = "-- soft: "
+PATIENCE_S: Final = 3600.0
+"""So long a migration may take, and those who need it wait for it."""
+
 _STAMP: Final = "SELECT to_regclass('loom.migrations') IS NOT NULL, current_setting('server_encoding')"
-_MADE: Final = "CREATE SCHEMA IF NOT EXISTS loom"
+_OCCUPIED: Final = "SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace('loom'))"
+_MISSING: Final = "SELECT to_regnamespace('loom') IS NULL"
+_MADE: Final = "CREATE SCHEMA loom"
 _TABLE: Final = """
     CREATE TABLE IF NOT EXISTS loom.migrations (
         number bigint PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())
@@ -32,25 +35,6 @@ _TABLE: Final = """
 _WAIT: Final = "SELECT set_config('lock_timeout', $1, true)"
 
 log = logging.getLogger(__name__)
-
-
-class Migration(NamedTuple):
-    """One step. *pending* says what is missing without it, if the code works without it; else it is empty."""
-
-    number: int
-    script: str
-    pending: str
-
-
-def migrations() -> list[Migration]:
-    """Return all migrations, in order."""
-    return [_migration(file) for file in sorted(_FOLDER.glob("*.sql"))]
-
-
-def _migration(file: Path) -> Migration:
-    script = file.read_text("utf-8")
-    line = script.partition("\n")[0]
-    return Migration(int(file.name[:4]), script, line.removeprefix(_SOFT) if line.startswith(_SOFT) else "")
 
 
 async def accept(raw: PoolConnectionProxy[Any], *, url: str) -> list[Migration]:
@@ -95,23 +79,33 @@ async def migrate(raw: PoolConnectionProxy[Any], *, url: str) -> None:
 
     Raises:
         StoreNewer, StoreUnavailable: as for `accept`, and nothing was changed.
+        StoreCorrupt: another application has a schema of the name.
     """
     async with raw.transaction():
         missing = await accept(raw, url=url)
     if any(not each.pending for each in missing):
         async with raw.transaction():
-            await raw.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
+            await raw.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=PATIENCE_S)
             await raw.execute(_WAIT, HARD_WAIT)
-            if any(each.number == 1 for each in missing):
-                await raw.execute(_MADE)
-                await raw.execute(_TABLE)
             missing = await accept(raw, url=url)
+            if any(each.number == 1 for each in missing):
+                await _make(raw, url=url)
+                await raw.execute(_TABLE)
             for each in missing:
                 if not each.pending:
                     await _run(raw, each)
     for each in missing:
         if each.pending:
             await _run_softly(raw, each, url=url)
+
+
+async def _make(raw: PoolConnectionProxy[Any], *, url: str) -> None:
+    """Make the schema, unless somebody made one for it, who may be the only one who may."""
+    if await raw.fetchval(_MISSING):
+        await raw.execute(_MADE)
+    elif await raw.fetchval(_OCCUPIED):
+        hint = "Name another database; this one was left as it is."
+        raise StoreCorrupt("the schema loom of the database belongs to something else", store=url, hint=hint)
 
 
 async def _run_softly(raw: PoolConnectionProxy[Any], migration: Migration, *, url: str) -> None:
@@ -127,5 +121,5 @@ async def _run_softly(raw: PoolConnectionProxy[Any], migration: Migration, *, ur
 
 
 async def _run(raw: PoolConnectionProxy[Any], migration: Migration) -> None:
-    await raw.execute(migration.script)
+    await raw.execute(migration.script, timeout=PATIENCE_S)
     await raw.execute("INSERT INTO loom.migrations (number) VALUES ($1)", migration.number)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -18,7 +19,7 @@ import asyncpg
 from loom.core.ids import ExecutionId
 from loom.plugins.postgres import reading, schema
 from loom.plugins.postgres.compression import compress_snapshots
-from loom.plugins.postgres.failures import DRIVER_ERRORS, is_lost, is_rolled_back, store_error
+from loom.plugins.postgres.failures import DRIVER_ERRORS, is_crowded, is_lost, is_rolled_back, store_error
 from loom.plugins.postgres.gathering import Gathering
 from loom.plugins.postgres.hearing import Ear
 from loom.plugins.postgres.settings import PostgresSettings
@@ -39,6 +40,9 @@ REPEATS_MAX: Final = 20
 
 LOST_MAX: Final = 2
 """So often what may be asked twice is asked again when the connection was lost."""
+
+CROWDED_S: Final = 5.0
+"""So long a free connection is waited for, seconds."""
 
 CLOSE_S: Final = 5.0
 
@@ -63,22 +67,22 @@ class PostgresSession:
     async def run(self, work: Callable[[Raw], Awaitable[T]], *, repeatable: bool = True) -> T:
         """Return what *work* returns with a connection: one statement, or a transaction of its own.
 
-        It is run again when Postgres undid it; and, if it is *repeatable*, when the connection was lost.
+        It is run again when Postgres undid it; for a while when no connection is free; and, if it is *repeatable*, when the
+        connection was lost.
 
         Raises:
             StoreUnavailable, StoreCorrupt, StoreNotFound, StoreNewer: see `PostgresStorage`.
         """
-        undone = lost = 0
+        tries = _Tries(repeatable=repeatable)
         while True:
             try:
                 async with self.connection() as raw:
                     return await work(raw)
             except DRIVER_ERRORS as error:
-                undone, lost = undone + is_rolled_back(error), lost + is_lost(error)
-                again = is_rolled_back(error) or (repeatable and is_lost(error))
-                if not again or undone > REPEATS_MAX or lost > LOST_MAX:
+                rest_s = tries.rest_s(error)
+                if rest_s is None:
                     raise store_error(error, url=self._settings.url) from error
-            await asyncio.sleep(random.uniform(0.001, 0.005) if undone else 0.05 * lost)
+            await asyncio.sleep(rest_s)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Raw]:
@@ -139,6 +143,26 @@ class PostgresSession:
         await self.ear.stop()
         if (pool := await self._pool.take()) is not None:
             await _closed(pool)
+
+
+class _Tries:
+    """How often something was tried, by what it failed of."""
+
+    def __init__(self, *, repeatable: bool) -> None:
+        self._repeatable, self._until = repeatable, time.monotonic() + CROWDED_S
+        self._undone = self._lost = 0
+
+    def rest_s(self, error: BaseException) -> float | None:
+        """Return how long to rest before it is tried again after *error*, None when it is not."""
+        if is_rolled_back(error):
+            self._undone += 1
+            return random.uniform(0.001, 0.005) if self._undone <= REPEATS_MAX else None
+        if is_crowded(error):
+            return random.uniform(0.02, 0.1) if time.monotonic() < self._until else None
+        if is_lost(error) and self._repeatable:
+            self._lost += 1
+            return 0.05 * self._lost if self._lost <= LOST_MAX else None
+        return None
 
 
 class _Plain(asyncpg.Connection):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from loom.plugins.postgres.compression import SnapshotCompression
 from loom.plugins.postgres.dsn import Address
 from loom.spi.clock import Clock
+
+_SETTINGS: Final = {"idle_in_transaction_session_timeout": "15s"}
+"""What a connection begins with: a machine that is lost, or a process that is stopped, keeps no lock for longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,5 +36,6 @@ class PostgresSettings:
 
     def driver_options(self) -> dict[str, Any]:
         """Return how a connection is opened."""
-        cache = {"statement_cache_size": 0} if self.address.pooler else {}
-        return {"dsn": self.address.dsn, "timeout": self.timeout_s, "command_timeout": self.timeout_s, **cache}
+        # A pooler refuses settings that it does not know, and ends transactions that stand still by its own.
+        kept = {"statement_cache_size": 0} if self.address.pooler else {"server_settings": _SETTINGS}
+        return {"dsn": self.address.dsn, "timeout": self.timeout_s, "command_timeout": self.timeout_s, **kept}

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry
+from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry, known_schedule
 from loom.spi.tables import SEQUENCE_END, entry_columns, schedule_entry
 
 P = ParamSpec("P")
@@ -47,7 +47,7 @@ class SqliteSchedules(ABC):
 
     async def schedule_cursor(self, schedule_id: str) -> ScheduleCursor | None:
         """Return how far a schedule is handled, None when it was never seen."""
-        return await self._read(_cursor, schedule_id)
+        return await self._read(_cursor, known_schedule(schedule_id))
 
     async def record_ticks(
         self,
@@ -58,13 +58,14 @@ class SqliteSchedules(ABC):
         entries: Sequence[ScheduleEntry],
     ) -> bool:
         """Move the cursor and add *entries*; see `ScheduleStore.record_ticks`."""
-        return await self._transact(_record, schedule_id, expected, cursor, entries=entries)
+        return await self._transact(_record, known_schedule(schedule_id), expected, cursor, entries=entries)
 
     async def schedule_entries(
         self, schedule_id: str, *, limit: int = 100, before: int | None = None
     ) -> Sequence[ScheduleEntry]:
         """Return entries, the newest first; see `ScheduleStore.schedule_entries`."""
-        return await self._read(_entries, schedule_id, limit, SEQUENCE_END if before is None else before)
+        wanted = (known_schedule(schedule_id), limit, SEQUENCE_END if before is None else before)
+        return await self._read(_entries, *wanted)
 
 
 def _cursor(raw: sqlite3.Connection, schedule_id: str) -> ScheduleCursor | None:

@@ -58,7 +58,7 @@ class PowerCut(NamedTuple):
 
     def happen(self, *, wait: bool) -> None:
         """Let it happen, and with *wait* return once the server is back; else it comes back when it does."""
-        falling = subprocess.Popen(self.command, start_new_session=True, **_QUIET, **_as_nobody())
+        falling = subprocess.Popen(self.command, start_new_session=True, **_QUIET, **as_nobody())
         if wait and falling.wait(60) != 0:
             raise NoPostgres("the server did not come back")
 
@@ -78,10 +78,9 @@ class Server:
         self._data = Path(tempfile.mkdtemp(prefix="loom-pg-", dir=place))
         try:
             self._bin = _binaries(self._home, of_machine=of_machine)
-            self._give_away()
-            self._run(
-                "initdb", "-D", self._data, "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "-N"
-            )
+            self._home.chmod(0o755)
+            self.give_away(self._home, self._data)
+            self.run("initdb", "-D", self._data, "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "-N")
             self.start()
             self._watcher = self._watch()
         except BaseException:
@@ -96,7 +95,7 @@ class Server:
 
     def start(self) -> None:
         """Start it, and return once it answers."""
-        self._run("pg_ctl", *self._starting)
+        self.run("pg_ctl", *self._starting)
 
     @property
     def _starting(self) -> list[str]:
@@ -112,7 +111,7 @@ class Server:
 
     def stop(self) -> None:
         """Shut it down; what is under way is cut off."""
-        self._run("pg_ctl", "-w", "-D", self._data, "-m", "fast", "stop")
+        self.run("pg_ctl", "-w", "-D", self._data, "-m", "fast", "stop")
 
     def kill(self) -> None:
         """Let every process of it die at once, as when the power fails."""
@@ -123,11 +122,11 @@ class Server:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        self._run("pg_ctl", "-w", "-D", self._data, "-m", "immediate", "stop", check=False)
+        self.run("pg_ctl", "-w", "-D", self._data, "-m", "immediate", "stop", check=False)
 
     def remove(self) -> None:
         """Stop it, and delete all that it has."""
-        self._run("pg_ctl", "-w", "-D", self._data, "-m", "immediate", "stop", check=False)
+        self.run("pg_ctl", "-w", "-D", self._data, "-m", "immediate", "stop", check=False)
         self._watcher.communicate()  # it deletes the folders
 
     def _forget(self) -> None:
@@ -194,33 +193,36 @@ class Server:
         finally:
             await raw.close()
 
-    def run(self, program: str, *arguments: object) -> None:
+    def give_away(self, *folders: Path) -> None:
+        """Let the server have *folders*."""
+        if os.geteuid() == 0:
+            for folder in folders:
+                shutil.chown(folder, _NOBODY)
+
+    def ask_for_passwords(self, role: str) -> None:
+        """Let *role* in by its password alone."""
+        file = self._data / "pg_hba.conf"
+        file.write_text(f"local all {role} scram-sha-256\n{file.read_text('utf-8')}", "utf-8")
+        self.run("pg_ctl", "-D", self._data, "reload")
+
+    def run(self, program: str, *arguments: object, check: bool = True) -> None:
         """Run a program of Postgres, in the folder of the socket, as who the server belongs to.
 
         Raises:
             NoPostgres: it failed; with what it said.
         """
-        self._run(program, *arguments)
-
-    def _give_away(self) -> None:
-        self._home.chmod(0o755)
-        if os.geteuid() == 0:
-            shutil.chown(self._home, _NOBODY)
-            shutil.chown(self._data, _NOBODY)
-
-    def _run(self, program: str, *arguments: object, check: bool = True) -> None:
         # Its output goes to a file: the server keeps a pipe open for as long as it lives.
         with (self._home / f"{program}.out").open("wb") as out:
             command = [str(self._bin / program), *map(str, arguments)]
             done = subprocess.run(
-                command, cwd=self._home, stdout=out, stderr=out, check=False, timeout=60, **_as_nobody()
+                command, cwd=self._home, stdout=out, stderr=out, check=False, timeout=60, **as_nobody()
             )
         if check and done.returncode != 0:
             logs = [path.read_text("utf-8", "replace")[-2000:] for path in self._home.glob("*.out")]
             raise NoPostgres(f"{program} ended with {done.returncode}: {' '.join(logs)}")
 
 
-def _as_nobody() -> dict[str, Any]:
+def as_nobody() -> dict[str, Any]:
     return {"user": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 

@@ -110,7 +110,7 @@ async def test_a_database_of_another_encoding_is_refused(server: Server) -> None
     ("error", "expected", "told"),
     [
         (asyncpg.DiskFullError("could not extend file"), StoreUnavailable, "out of disk"),
-        (asyncpg.TooManyConnectionsError("too many clients"), StoreUnavailable, "connections"),
+        (asyncpg.TooManyConnectionsError("too many clients"), StoreUnavailable, "no connection free"),
         (asyncpg.InvalidPasswordError("password authentication failed"), StoreUnavailable, "refused the user"),
         (asyncpg.DataCorruptedError("invalid page"), StoreCorrupt, "damaged"),
         (asyncpg.UniqueViolationError("events_pkey"), StoreCorrupt, "disagree"),
