@@ -12,6 +12,7 @@ from typing import Any
 
 from loom.plugins.postgres import PostgresStorage
 from loom.plugins.postgres import schema as postgres
+from loom.plugins.postgres.migrating import Migration
 from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite import schema as sqlite
 from loom.plugins.sqlite.location import is_postgres
@@ -29,7 +30,7 @@ def statements(script: str) -> Iterator[str]:
         yield statement
 
 
-async def announced(raw: Any, migration: postgres.Migration) -> None:
+async def announced(raw: Any, migration: Migration) -> None:
     said("statement")
     await run(raw, migration)
     said("statement")

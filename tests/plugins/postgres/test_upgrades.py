@@ -11,7 +11,7 @@ import pytest
 
 from loom.core.ids import ExecutionId
 from loom.plugins.postgres import PostgresStorage
-from loom.plugins.postgres.schema import migrations
+from loom.plugins.postgres.migrating import migrations
 from tests.plugins.postgres.server import Server
 from tests.plugins.upgrading import TOGETHER, killed, together
 
