@@ -76,13 +76,14 @@ def doctor(
 
         cli.screen.json(kernel_manifest())
         return ExitCode.DONE
+    written_against = {**contracts(), "postgres_schema": schema_version()}
     if versions:
-        _print(cli.screen, {"contracts": contracts()} if not as_json else contracts(), as_json=as_json)
+        _print(cli.screen, {"contracts": written_against} if not as_json else written_against, as_json=as_json)
         return ExitCode.DONE
     report: Report = {
         "loom": {"version": version(), "python": sys.version.split()[0], "executable": sys.executable},
         "system": {"platform": platform(), "sqlite": sqlite3.sqlite_version, "write_ahead_log": wal_safety().way},
-        "contracts": contracts(),
+        "contracts": written_against,
         "store": store_report(cli, store),
         "archive": archive_report(cli),
         "app": app_report(cli, app_name),
@@ -115,7 +116,6 @@ def contracts() -> Report:
         "host_spi": HOST_SPI_VERSION,
         "scheduler_spi": SCHEDULER_SPI_VERSION,
         "sqlite_schema": SCHEMA_VERSION,
-        "postgres_schema": schema_version(),
     }
 
 
