@@ -32,6 +32,7 @@ _TABLE: Final = """
     CREATE TABLE IF NOT EXISTS loom.migrations (
         number bigint PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())
 """
+_TURN: Final = "SELECT pg_advisory_xact_lock($1)"
 _WAIT: Final = "SELECT set_config('lock_timeout', $1, true)"
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ async def migrate(raw: PoolConnectionProxy[Any], *, url: str) -> None:
         missing = await accept(raw, url=url)
     if any(not each.pending for each in missing):
         async with raw.transaction():
-            await raw.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=PATIENCE_S)
+            await raw.execute(_TURN, LOCK_KEY, timeout=PATIENCE_S)
             await raw.execute(_WAIT, HARD_WAIT)
             missing = await accept(raw, url=url)
             if any(each.number == 1 for each in missing):
@@ -111,8 +112,8 @@ async def _make(raw: PoolConnectionProxy[Any], *, url: str) -> None:
 async def _run_softly(raw: PoolConnectionProxy[Any], migration: Migration, *, url: str) -> None:
     try:
         async with raw.transaction():
+            await raw.execute(_TURN, LOCK_KEY, timeout=PATIENCE_S)  # who migrates is waited for, whoever else is not
             await raw.execute(_WAIT, SOFT_WAIT)
-            await raw.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
             if migration in await accept(raw, url=url):
                 await _run(raw, migration)
     except (asyncpg.LockNotAvailableError, asyncpg.InsufficientPrivilegeError) as error:
