@@ -24,8 +24,8 @@ from loom_cli.driving import Driving, Verb
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.hints import Hints
-from loom_cli.ids import meant_id
 from loom_cli.outcomes import Teller
+from loom_cli.reading import log_meant
 from loom_cli.unknown_fields import refuse_unknown_fields
 
 
@@ -195,14 +195,13 @@ async def _is_to_end(app: LoomApp, run_id: ExecutionId) -> bool:
 
 
 async def load(app: LoomApp, text: str) -> tuple[ExecutionId, StoredLog]:
-    """Return the id that *text* is, or begins, and its log.
+    """Return the id that *text* is, or begins, and its log; of a chain, unless *text* names a later link, the last one.
 
     Raises:
         ExecutionNotFound, AmbiguousExecution: there is no such run, or there are several.
         LogNewerThanCode: a newer Loom wrote it; it can be looked at, not driven.
     """
     async with app:
-        run_id = await meant_id(app.storage, text)
-        log = await log_of(app.storage, run_id)
+        log = await log_meant(app.storage, text)
         refuse_newer(log.events)
-        return run_id, log
+        return log.run_id, log

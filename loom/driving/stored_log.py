@@ -13,6 +13,7 @@ from loom.core.collecting import collected_later
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId, Incarnation
 from loom.core.state import ExecutionState, empty_state
+from loom.driving.errors import SnapshotUnusable
 from loom.driving.reading import read_log
 from loom.driving.snapshots import state_of
 from loom.kernel.fold import fold
@@ -148,7 +149,11 @@ def has_gap(sequences: Sequence[int]) -> bool:
 
 
 async def checkpoint_of(storage: object, run_id: ExecutionId, incarnation: Incarnation) -> Snapshot | None:
-    """Return the checkpoint of a run, None where no compaction has made one."""
+    """Return the checkpoint of a run, None where no compaction has made one.
+
+    Raises:
+        SnapshotUnusable: the store has that of another run, or of another life, in its place.
+    """
     if not isinstance(storage, SnapshotStore):
         return None
     while True:
@@ -157,5 +162,9 @@ async def checkpoint_of(storage: object, run_id: ExecutionId, incarnation: Incar
         if sequence is None:
             return None
         found = await storage.latest_snapshot(run_id, incarnation, upto=sequence)
-        if found is not None and found.head.sequence == sequence:
-            return found  # else another has taken its place in between
+        if found is None or found.head.sequence != sequence:
+            continue  # another has taken its place in between
+        if (found.head.execution_id, found.head.incarnation) != (run_id, incarnation):
+            why = f"it is that of {found.head.execution_id}, life {found.head.incarnation}"
+            raise SnapshotUnusable(execution_id=run_id, sequence=sequence, why=why)
+        return found

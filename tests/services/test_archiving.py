@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import loom
 from loom.core.ids import ExecutionId
+from loom.plugins.sqlite import SqliteStorage
 from loom.services.archived import read_archived, read_lane_with_archive
 from loom.spi.errors import ArchiveConflict, StoreUnavailable
 from loom.spi.event_store import Append, Lane
@@ -154,3 +157,23 @@ async def test_cut_off_at_any_call_nothing_is_lost_and_the_next_one_goes_on(
         assert await over.load_state(RUN) == state
         await compacted(storage, archive, RUN)
     assert (await over.send(RUN, "more", 1)).result() == sum(range(80)) + 2
+
+
+async def test_many_that_compact_one_run_at_once_leave_it_whole(tmp_path: Path) -> None:
+    stores = [SqliteStorage(tmp_path / "loom.db") for _ in range(4)]
+    archives = [SqliteStorage(tmp_path / "archive.db") for _ in stores]
+    over = runtime(many, storage=stores[0], write_behind=True)
+    await over.start(many, 80, id=RUN)
+    whole, archive = await told(stores[0], archives[0], RUN), archives[0]
+    throughs = [3, 40, 17, None, len(whole) - 2, 25, None, 60]
+
+    done = await asyncio.gather(
+        *(compacted(stores[n % 4], archives[n % 4], RUN, through=through) for n, through in enumerate(throughs))
+    )
+
+    assert {each.through for each in done} <= set(range(3, len(whole) - 1))
+    assert await told(stores[0], archive, RUN) == whole
+    assert await here(stores[0], RUN) == [0, len(whole) - 1]
+    assert (await over.send(RUN, "more", 1)).status == "suspended"
+    for each in (*stores, *archives):
+        await each.close()

@@ -354,3 +354,35 @@ async def test_a_store_that_cannot_trim_says_so(archive: MemoryStorage) -> None:
 
     with pytest.raises(CompactionNotPossible, match="plain:"):
         await compact(storage, archive, row, Wish())
+
+
+async def test_the_checkpoint_of_another_run_is_refused(archive: MemoryStorage) -> None:
+    golden, other = logs.read("hello"), logs.read("loops")
+    storage, another = await stored(golden), await stored(other)
+    await compacted(storage, archive, golden.run)
+    await compacted(another, archive, other.run, through=furthest(golden.log))
+    [(at, theirs)] = another._logs[other.run].snapshots.items()
+    storage._logs[golden.run].snapshots[at] = theirs
+
+    with pytest.raises(SnapshotUnusable, match=f"it is that of {other.run}"):
+        await runtime(storage=storage).load_state(golden.run)
+
+
+@pytest.mark.parametrize(
+    ("present", "is_read"), [(("1.4.0", "1.2.0"), True), (("2.0.0", "1.0.0"), False), (("1.0.0", "2.0.0"), False)]
+)
+async def test_a_checkpoint_of_an_earlier_version_is_read_or_refused(
+    present: tuple[str, str], is_read: bool, archive: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden = logs.read("blocks")
+    storage = await stored(golden)
+    await compacted(storage, archive, golden.run)
+    state = await runtime(storage=storage).load_state(golden.run)
+
+    monkeypatch.setattr("loom.driving.snapshots._PRESENT", present)
+
+    if is_read:
+        assert await runtime(storage=storage).load_state(golden.run) == state
+    else:
+        with pytest.raises(SnapshotUnusable, match=r"it was made by fold 1\.0\.0"):
+            await runtime(storage=storage).load_state(golden.run)

@@ -10,6 +10,7 @@ from loom.devtools.conformance.logs import REFUND, events
 from loom.plugins.sqlite import SqliteStorage
 from loom.spi.archive_store import ArchiveStore
 from loom.spi.errors import StoreNotFound, StoreUnavailable
+from tests.services.compacted import compact_every_golden_log
 
 
 @pytest.mark.proves("STO-13")
@@ -19,6 +20,16 @@ class TestSqliteArchive(ArchiveStoreConformance):
         store = SqliteStorage(tmp_path / "archive.db")
         yield store
         await store.close()
+
+
+@pytest.mark.proves("LIF-05")
+async def test_every_golden_log_is_compacted_from_one_file_to_another(tmp_path: Path) -> None:
+    store, archive = SqliteStorage(tmp_path / "loom.db"), SqliteStorage(tmp_path / "archive.db")
+
+    await compact_every_golden_log(store, archive)
+
+    await store.close()
+    await archive.close()
 
 
 async def test_an_archive_that_is_only_read_keeps_nothing(tmp_path: Path) -> None:
