@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
@@ -11,6 +13,7 @@ from loom.core.retention import PinPredicate
 from loom.services.expiry import Tally
 from loom.services.retention import Retention
 from loom.services.snapshot_pruning import Pruned, prune_snapshots
+from loom.spi.archive_store import ArchiveStore
 from loom.spi.event_store import Storage
 from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode
@@ -34,7 +37,9 @@ class RetentionPass:
         quiet: bool,
         pins: PinPredicate | None = None,
         snapshots: int | None = None,
+        archive: ArchiveStore | None = None,
     ) -> None:
+        self._archive = archive
         self._pins, self._snapshots = pins, snapshots
         self._pruning: asyncio.Future[Pruned] | None = None
         self._pruned: Pruned | None = None
@@ -65,7 +70,7 @@ class RetentionPass:
             finally:
                 await reader.close()
         else:
-            async with self._cli.writer(store) as writer:
+            async with self._cli.writer(store) as writer, _open(self._archive):
                 await self._pass(writer)
 
     async def _pass(self, storage: Storage) -> None:
@@ -76,7 +81,12 @@ class RetentionPass:
             return
         ttl_ms = self._ttl // timedelta(milliseconds=1)
         self._retention = Retention(
-            storage, ttl_ms=ttl_ms, dry_run=self._dry_run, runs_max=self._runs_max, pins=self._pins
+            storage,
+            ttl_ms=ttl_ms,
+            dry_run=self._dry_run,
+            runs_max=self._runs_max,
+            pins=self._pins,
+            archive=self._archive,
         )
         await self._retention.run(told=self._tell)
 
@@ -115,3 +125,15 @@ class RetentionPass:
         for line in lines_of(self._done()):
             self._cli.screen.note(line)
         return ExitCode.INTERRUPTED
+
+
+@asynccontextmanager
+async def _open(archive: ArchiveStore | None) -> AsyncIterator[None]:
+    if archive is None:
+        yield
+        return
+    await archive.open()
+    try:
+        yield
+    finally:
+        await archive.close()

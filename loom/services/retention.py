@@ -14,7 +14,9 @@ from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
 from loom.core.retention import PinPredicate
 from loom.services import expiry
+from loom.services.archiving import archive_log
 from loom.services.expiry import Candidate, Family, Tally
+from loom.spi.archive_store import ArchiveStore
 from loom.spi.event_store import ExecutionRow, Storage
 from loom.spi.event_trim import EndedIndex, EventTrim
 from loom.spi.schedule_store import ScheduleCursor, ScheduleStore
@@ -43,7 +45,8 @@ class Trimmed(Storage, EndedIndex, EventTrim, Protocol):
 class Retention:
     """One pass over a store, by the store's clock. It can be asked to stop; then it ends between two transactions.
 
-    A family stays of which *pins* name one, by the id of any of its links.
+    A family stays of which *pins* name one, by the id of any of its links. What goes is copied to the *archive* before, if one is
+    given.
     """
 
     def __init__(
@@ -54,10 +57,11 @@ class Retention:
         dry_run: bool = False,
         runs_max: int | None = None,
         pins: PinPredicate | None = None,
+        archive: ArchiveStore | None = None,
     ) -> None:
         if not isinstance(store, Trimmed):
             raise RetentionNotPossible(store=store.url)
-        self._store, self._pins = store, pins
+        self._store, self._pins, self._archive = store, pins, archive
         self._ttl_ms, self._dry_run, self._runs_max = ttl_ms, dry_run, runs_max
         self._is_stopped = False
         self.tally = Tally()
@@ -74,6 +78,7 @@ class Retention:
         *told* is called after each transaction. A dry run deletes nothing, and returns what would become of it now.
 
         Raises:
+            ArchiveConflict: the archive has something else in the place of what was to go.
             StoreError: each family is there whole, or gone whole.
         """
         self.before = before = await self._store.now_ms() - self._ttl_ms
@@ -130,6 +135,11 @@ class Retention:
         return await store.schedule_cursor(schedule) if isinstance(store, ScheduleStore) else None
 
     async def _delete(self, batch: Sequence[Family]) -> None:
+        if self._archive is not None and not self._dry_run:
+            for head in (head for family in batch for head in family.heads):
+                await archive_log(
+                    self._store, self._archive, head
+                )  # one that has moved on since is not deleted, either
         loop = asyncio.get_running_loop()
         began = loop.time()
         results = await self._store.delete([family.heads for family in batch], dry_run=self._dry_run)

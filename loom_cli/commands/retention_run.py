@@ -29,6 +29,10 @@ def retention_run(
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="Begin no further family after so many runs.")
     ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option("--archive", metavar="URL", help="Copy what goes to this archive before."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count what would be deleted, and delete nothing.")
     ] = False,
@@ -59,6 +63,7 @@ def retention_run(
         quiet=quiet or as_json,
         pins=said.pins if said is not None else None,
         snapshots=said.snapshots if said is not None else None,
+        archive=cli.archive(archive, readonly=False) if archive is not None and not dry_run else None,
     ).run(store)
     if as_json:
         cli.screen.json(retention_json(done))

@@ -138,6 +138,22 @@ async def _snapshots(house: Path) -> None:
     await store.close()
 
 
+def test_what_was_deleted_is_read_from_the_archive_that_was_named(house: Path) -> None:
+    done = run(house, "--ttl", "1d", "--archive", "archive.db")
+
+    assert done.status == ExitCode.DONE, done
+    assert ids(house) == ["open", "parent", "parent:c"]
+    assert asyncio.run(_archived(house / "archive.db")) == {f"old-{number:06}": 2 for number in range(3)}
+
+
+async def _archived(path: Path) -> dict[str, int]:
+    """Return of how many events of which runs there are copies."""
+    archive = SqliteStorage(path)
+    lives = await archive.archived_lives()
+    await archive.close()
+    return {life.execution_id: life.events for life in lives}
+
+
 def test_a_ttl_goes_before_the_policy(house: Path) -> None:
     done = run(house, "--policy", "retention:POLICY", "--ttl", "36500d", "--json")
 

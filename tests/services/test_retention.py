@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 import loom
 from loom.core.ids import ExecutionId
 from loom.devtools.conformance.event_trim import DONE, ended
-from loom.devtools.conformance.logs import INDEX, appended, first
+from loom.devtools.conformance.logs import INDEX, appended, events, first
+from loom.driving.promoting import family_of
 from loom.services import expiry
 from loom.services.expiry import Candidate, Family, Tally
 from loom.services.retention import Retention, RetentionNotPossible
 from loom.services.scheduling import Scheduling
 from loom.services.ticks import tick_of
+from loom.spi.archive_memory import MemoryArchive
 from loom.spi.clock import VirtualClock
+from loom.spi.errors import ArchiveConflict
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Head
 from loom.spi.event_trim import Kept
 from loom.spi.memory import MemoryStorage
@@ -148,6 +151,23 @@ async def test_a_parent_stays_while_a_child_that_it_abandoned_lives(house: House
     await house.answer("parent-1:approved")
     house.clock.advance(TTL + 1)
     assert (await retained(house.store)).runs == 2
+
+
+async def test_a_run_stays_while_a_fork_of_it_lives_and_its_branches_keep_their_names(house: House) -> None:
+    await house.start("payout", "A", "p-1")
+    await house.runtime.fork("p-1", at=0, id="p-1-more")
+    await house.runtime.promote("p-1-more", reason="better")
+    house.clock.advance(2 * TTL)
+
+    tally = await retained(house.store)
+    await house.runtime.cancel("p-1-more")
+    names = await house.store.refs(await family_of(house.store, "p-1-more"))
+
+    assert (tally.runs, dict(tally.kept)) == (0, {"child": 1})
+    assert {name: move.execution_id for name, move in names.items()} == {"main": "p-1-more"}
+    house.clock.advance(TTL + 1)
+    assert (await retained(house.store)).runs == 2
+    assert await left(house.store) == []
 
 
 async def test_a_chain_stays_whole_while_its_last_link_lives(house: House) -> None:
@@ -281,6 +301,48 @@ class Unrecorded:
 )
 def test_a_run_of_a_schedule_is_known_by_its_id_and_its_attributes(run: str, attributes: Any, tick: Any) -> None:
     assert tick_of(run, attributes) == tick
+
+
+# What is kept of it elsewhere
+
+
+async def test_what_goes_is_in_the_archive_before(house: House) -> None:
+    archive = MemoryArchive()
+    await house.start("refund", "A", "r-1")
+    await house.runtime.send("r-1", "unread", "news")
+    await house.answer("r-1")
+    lives = {name: await house.store.head(ExecutionId(name)) for name in ("r-1", "r-1:payout")}
+    logs = {name: await house.store.read(ExecutionId(name)) for name in lives}
+    house.clock.advance(TTL + 1)
+
+    would = await retained(house.store, archive=archive, dry_run=True)
+    empty = await archive.archived_lives()
+    tally = await retained(house.store, archive=archive)
+
+    assert (would.runs, list(empty)) == (2, [])
+    assert tally.runs == 2
+    for name, head in lives.items():
+        assert head is not None
+        assert list(await archive.read_archived(*head[:2])) == list(logs[name])
+    head = lives["r-1"]
+    assert head is not None
+    kinds = sorted(request.kind for request in await archive.archived_requests(*head[:2]))
+    assert kinds == ["answer", "message", "message"]
+    assert await left(house.store) == []
+
+
+async def test_what_cannot_be_archived_is_not_deleted(house: House) -> None:
+    archive = MemoryArchive()
+    await house.start("payout", "A", "r-1")
+    head = await house.store.head(ExecutionId("r-1"))
+    assert head is not None
+    await archive.archive(head.execution_id, head.incarnation, events(b"of another store"))
+    house.clock.advance(TTL + 1)
+
+    with pytest.raises(ArchiveConflict):
+        await retained(house.store, archive=archive)
+
+    assert await left(house.store) == ["r-1"]
 
 
 # How far it goes
