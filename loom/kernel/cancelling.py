@@ -128,10 +128,10 @@ class Cancelling:
         if event.type == GRACE_ENDED:
             self.is_final = True
             drive.timers.add(event.at + PATIENCE_MS, self._abandon, lambda: drive.ending is None)
-        for scope in [call for call in drive.closing if self.reaches(call)]:
-            del drive.closing[scope]  # its branches end by themselves
         for branch in drive.delivery.strands():
             self._signal(branch, event)
+        for call, scope in [each for each in drive.closing.items() if self.reaches(each[0])]:
+            scope.closes_no_more(call, drive)  # its branches end by themselves
         drive.asking.held = [call for call in drive.asking.held if not call.settled]
         drive.delivery.stir()
 

@@ -105,7 +105,7 @@ class ScopeSyscall:
         self.open.discard(branch)
         for waiter in branch.awaited:
             # Who waits inside the scope for what gave no result is cut with it, or told then, if a shield holds that off.
-            is_inside = waiter.branch.prefix.startswith(f"{call.id}/")
+            is_inside = not self.is_cut and waiter.branch.prefix.startswith(f"{call.id}/")
             if is_inside and not (branch.name in self.results or reached or branch.is_cut):
                 self.untold += (waiter,)
             else:
@@ -139,6 +139,12 @@ class ScopeSyscall:
                 drive.flights.drop_below(f"{call.id}/")
         drive.delivery.stir()
 
+    def closes_no_more(self, call: Call, drive: Drive) -> None:
+        """The scope was cut, by its own record or by what ends it from outside: tell who a shield keeps waiting in it."""
+        drive.closing.pop(call, None)
+        for waiter in self.untold:
+            drive.asking.pass_on(waiter, waiter.branch.seen)
+
     def record(self, call: Call) -> tuple[str, Any]:
         """Return the record, type and fact, of why the scope ends."""
         late = "SCOPE_TIMED_OUT", f.ScopeTimedOut(call.sequence)
@@ -171,12 +177,10 @@ class ScopeSyscall:
             self._opened(call, event, drive)
             return
         self.is_written = self.is_cut = True
-        drive.closing.pop(call, None)
         if event.type == "SCOPE_TIMED_OUT":
             self.tally.time_is_over()
         drive.unwinding.cut_below(f"{call.id}/")
-        for waiter in self.untold:
-            drive.asking.pass_on(waiter, event)
+        self.closes_no_more(call, drive)
         if not self.open:
             self.joined(call, drive)
         drive.delivery.stir()

@@ -77,11 +77,12 @@ class Unwinding:
         for branch in [*strands, *(call.branch for call in loose)]:
             if branch.prefix.startswith(prefix):
                 branch.cut = max(branch.cut, prefix, key=len)
-        drive.closing = {call: scope for call, scope in drive.closing.items() if not call.branch.lies_open(prefix)}
         for branch in [branch for branch in strands if branch.lies_open(prefix)]:
             self.signal(branch, BranchCut())
         for call in [call for call in loose if call.branch.lies_open(prefix)]:
             drive.delivery.move(call).cancel()
+        for call, scope in [each for each in drive.closing.items() if each[0].branch.lies_open(prefix)]:
+            scope.closes_no_more(call, drive)
 
     def cut_beside(self, branch: Branch) -> None:
         """*branch* leaves the shield that has held off its cut: cut what other tasks ask in its name, and what is below."""

@@ -24,6 +24,8 @@ Block = list[Any]
 
 TURNS_MAX: Final = 12
 SLEEP_MS: Final = 40
+PUT_AWAY: Final = (DriveEnding, asyncio.CancelledError)
+"""What a flow meets where it is put away, in a syscall or while it waits for something else: nothing it sees then counts."""
 
 
 class Sight(NamedTuple):
@@ -203,8 +205,8 @@ async def _catch(ctx: loom.Context, at: str, block: Block) -> None:
 async def _finally(ctx: loom.Context, at: str, block: Block) -> None:
     try:
         await carry_out(ctx, at, block)
-    except (DriveEnding, asyncio.CancelledError):
-        raise  # it is put away, and nothing that it sees then counts
+    except PUT_AWAY:
+        raise
     except BaseException as error:
         WORLD.get().saw(at, "left by", type(error).__name__)
         raise
@@ -286,12 +288,33 @@ async def _scope(ctx: loom.Context, at: str, timeout_ms: int | None, blocks: lis
             await carry_out(ctx, f"{at}/body", body)
             if tasks:
                 WORLD.get().saw(at, "inside", await tasks[0])
-    except DriveEnding:
-        raise  # it is put away, and nothing that it sees then counts
+    except PUT_AWAY:
+        raise
     except BaseException as error:
         WORLD.get().saw(at, "left by", (type(error).__name__, [task.done for task in tasks]))
         raise
     WORLD.get().saw(at, "tasks", [await task for task in tasks])
+
+
+async def _told(ctx: loom.Context, at: str, timeout_ms: int | None, blocks: list[Block]) -> None:
+    """Start a task for each block, and wait for them under a shield: each must be told, whatever becomes of it."""
+    timeout = None if timeout_ms is None else timedelta(milliseconds=timeout_ms)
+    try:
+        async with ctx.scope(timeout=timeout) as scope:
+            tasks = [scope.start(branch_of(at, number, block)) for number, block in enumerate(blocks)]
+            async with ctx.shield():
+                for number, task in enumerate(tasks):
+                    try:
+                        WORLD.get().saw(f"{at}/{number}", "gave", await task)
+                    except Exception as error:  # noqa: BLE001  # what it is told is what is looked at
+                        WORLD.get().saw(f"{at}/{number}", "told", seen(error))
+                    with free(True):
+                        await ctx.run(echo, number)
+    except PUT_AWAY:
+        raise
+    except BaseException as error:
+        WORLD.get().saw(at, "left by", type(error).__name__)
+        raise
 
 
 async def _gather(ctx: loom.Context, at: str, first: int, second: int) -> None:
@@ -452,6 +475,7 @@ OPERATIONS: Final[dict[str, Callable[..., Coroutine[Any, Any, None]]]] = {
     "task": _task,
     "loose": _loose,
     "first": _first,
+    "told": _told,
     "both": _both,
     "lock": _lock,
     "yield": _yield,

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.kernel.lives import Way, cancelled, gone_on, live, replayed
@@ -112,6 +112,7 @@ def racing(inner: Operation) -> Operation:
         operation("first of", st.integers(1, 3), blocks),
         operation("any", blocks),
         operation("scope", st.integers(0, 60), st.lists(block, max_size=2), block),
+        operation("told", st.one_of(st.none(), st.integers(0, 60)), st.lists(block, min_size=1, max_size=2)),
     )
 
 
@@ -146,6 +147,7 @@ async def test_a_replay_sees_what_the_run_saw_in_the_same_order(program: Program
 
 
 @given(program=programs(wild), way=ways())
+@example(program=[["scope", None, [], [["both", 0, [["flaky", 4]]]]]], way=Way(seed=0, linger_s=0.0))
 async def test_each_drive_sees_first_what_the_drive_before_it_saw(program: Program, way: Way) -> None:
     life = await live(program, way)
 
