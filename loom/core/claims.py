@@ -52,7 +52,7 @@ class Claimed(Generic[R_co, D_co]):
         def __class_getitem__(cls, parameters: Any) -> Any:
             """Return the type with *parameters*; a digest that is not named is None."""
             both = parameters if isinstance(parameters, tuple) else (parameters, None)
-            return Generic.__class_getitem__.__func__(cls, both)
+            return super(Claimed, cls).__class_getitem__(both)  # by name: slots make another class of this one
 
     def with_digest(self, digest: D) -> Claimed[R_co, D]:
         """Return the same result with *digest* as its digest: for a step that has streamed it."""

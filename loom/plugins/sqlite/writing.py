@@ -114,17 +114,17 @@ _EVENTS: Final = """
     INSERT INTO events (run, sequence, type, at, payload, metadata)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
            json_extract(value, '$[3]'),
-           ifnull(substr(?2, json_extract(value, '$[4]'), json_extract(value, '$[5]')), x''),
+           ifnull(substr(:bytes, json_extract(value, '$[4]'), json_extract(value, '$[5]')), x''),
            CASE json_extract(value, '$[6]') WHEN 0 THEN NULL ELSE
-               substr(?2, json_extract(value, '$[4]') + json_extract(value, '$[5]'), json_extract(value, '$[6]')) END
-    FROM json_each(?1)
+               substr(:bytes, json_extract(value, '$[4]') + json_extract(value, '$[5]'), json_extract(value, '$[6]')) END
+    FROM json_each(:heads)
 """
 _REQUESTS: Final = """
     INSERT INTO requests (run, number, kind, key, at, body)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
            json_extract(value, '$[3]'), json_extract(value, '$[4]'),
-           ifnull(substr(?2, json_extract(value, '$[5]'), json_extract(value, '$[6]')), x'')
-    FROM json_each(?1)
+           ifnull(substr(:bytes, json_extract(value, '$[5]'), json_extract(value, '$[6]')), x'')
+    FROM json_each(:heads)
 """
 _CHUNK_BYTES: Final = 8 << 20
 """How many bytes of payloads are bound as one blob; SQLite's own limit is far beyond."""
@@ -273,7 +273,7 @@ def _chunks(rows: Sequence[EventRow]) -> Iterator[Sequence[EventRow]]:
         yield rows[first:]
 
 
-def _packed(rows: Sequence[EventRow]) -> tuple[str, bytes]:
+def _packed(rows: Sequence[EventRow]) -> dict[str, str | bytes]:
     """The rows as JSON, and their payloads and metadata as one blob to which it points (counting from 1)."""
     heads: list[tuple[object, ...]] = []
     parts: list[bytes] = []
@@ -282,7 +282,7 @@ def _packed(rows: Sequence[EventRow]) -> tuple[str, bytes]:
         heads.append((run, sequence, kind, at, place, len(payload), len(metadata)))
         parts += (payload, metadata)
         place += len(payload) + len(metadata)
-    return _json(heads), b"".join(parts)
+    return {"heads": _json(heads), "bytes": b"".join(parts)}
 
 
 def _insert_requests(raw: sqlite3.Connection, rows: Sequence[RequestRow]) -> None:
@@ -292,7 +292,7 @@ def _insert_requests(raw: sqlite3.Connection, rows: Sequence[RequestRow]) -> Non
         heads.append((*head, place, len(body)))
         place += len(body)
     if rows:
-        raw.execute(_REQUESTS, (_json(heads), b"".join(row[5] for row in rows)))
+        raw.execute(_REQUESTS, {"heads": _json(heads), "bytes": b"".join(row[5] for row in rows)})
 
 
 def _json(value: object) -> str:
