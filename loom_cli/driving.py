@@ -26,6 +26,7 @@ from loom.driving.runtime import WorkflowRuntime
 from loom.driving.stored_log import StoredLog
 from loom.kernel.errors import DriveInterrupted, ReplayDivergence
 from loom.services.piling import PILE
+from loom.spi.errors import StoreUnavailable
 from loom.spi.memory import MemoryStorage
 from loom_cli.app_location import store_place
 from loom_cli.cli import Cli
@@ -170,6 +171,10 @@ class Driving:
         except ExecutionAlreadyExists as taken:
             has_it, hints = await self._app.runtime.load_state(taken.execution_id), self.hints(taken.execution_id)
             taken.hint = f"Choose another --id; {hints.going_on(has_it)}."
+            raise
+        except StoreUnavailable as away:
+            if self._id:
+                away.hint += f" Nothing committed is lost: {self.hints().command('resume')}"
             raise
         except (DriveInterrupted, asyncio.CancelledError):
             if not self._interruption.count or not self._id:

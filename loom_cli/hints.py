@@ -75,8 +75,15 @@ class Hints(NamedTuple):
         return [self.command("resolve", f"--as {verdict}", after=[doubt.gate]) for verdict in verdicts]
 
     def options(self, verb: str) -> list[str]:
-        """Return the options that *verb* needs here."""
+        """Return the options that *verb* needs here; of a password in the name of a store only its place is shown."""
         is_driving = verb in _DRIVING
         store = self.store if is_driving or self.reads is None else self.reads
-        given = {"--app": self.app if is_driving else None, "--store": store}
+        given = {"--app": self.app if is_driving else None, "--store": _shown(store)}
         return [f"{option} {shlex.quote(value)}" for option, value in given.items() if value]
+
+
+def _shown(store: str | None) -> str | None:
+    from loom.plugins.postgres.dsn import address
+    from loom.plugins.sqlite.location import is_postgres
+
+    return address(store).url if store and is_postgres(store) else store

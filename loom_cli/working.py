@@ -29,6 +29,7 @@ _DID: Final = {
     "refused": ("cannot be driven here, and is left as it was: {}", "diverged"),
     "ticked": ("was started by its schedule", "running"),
     "failing": ("{}; it is tried again", "failed"),
+    "recovered": ("the store answers again", "running"),
     "unknown": ("runs of {} wait, and this app has no such flow: they are left to a worker that has it", "diverged"),
 }
 
@@ -116,7 +117,7 @@ class Working:
             self._cli.screen.json(report_json(report, self._cli.now_ms()), indent=None)
             self._cli.screen.flush()
         words, status = report_words(report)
-        is_trouble = report.did in ("refused", "failing", "crowded", "unknown")
+        is_trouble = report.did in ("refused", "failing", "recovered", "crowded", "unknown")
         if words and (is_trouble or not self._quiet):
             about = [report.execution_id, " "] if report.execution_id else []
             self._cli.screen.note(*about, Styled(words, STATUS_STYLES.get(status, "")))

@@ -36,6 +36,9 @@ PAUSE_MAX_S: Final = 300.0
 """What could not be driven is left alone for so long, doubled each time up to the greatest."""
 REFUSED_MAX: Final = 10_000
 CLOCK_EVERY_S: Final = 60.0
+FAILING_EVERY_S: Final = 60.0
+"""So often it is told of a store that is failing, while it fails of the same."""
+
 SWEEP_EVERY_S: Final = 5.0
 NEVER: Final = 1 << 62
 
@@ -69,7 +72,7 @@ class Ticking(Protocol):
 
 
 Did: TypeAlias = Literal[
-    "took", "ended", "parked", "lost", "refused", "left", "failing", "ticked", "crowded", "unknown"
+    "took", "ended", "parked", "lost", "refused", "left", "failing", "recovered", "ticked", "crowded", "unknown"
 ]
 
 
@@ -77,7 +80,7 @@ class Report(NamedTuple):
     """Something that a worker did, with the run it is about, if one: *outcome* of a drive, *error* where there was one.
 
     `took` it up, it `ended` or was `parked`, was `lost` to another driver, `refused` since it cannot be driven here, or `left` in
-    the middle, to be resumed; the store or a schedule is `failing`; a schedule has `ticked`; runs of a flow pile up, which is `crowded`; or
+    the middle, to be resumed; the store or a schedule is `failing`, or the store has `recovered`; a schedule has `ticked`; runs of a flow pile up, which is `crowded`; or
     runs wait whose flow is `unknown` here, told once.
     """
 
@@ -111,6 +114,26 @@ class _Refusal:
 
 
 @dataclass(slots=True)
+class _Trouble:
+    """What was last told of a store that is failing, and until when that says it."""
+
+    said: str = ""
+    until_s: float = 0.0
+
+    def is_news(self, error: StoreError, now_s: float) -> bool:
+        """Whether *error* is another than before, or the same for long enough to be told again."""
+        if str(error) == self.said and now_s < self.until_s:
+            return False
+        self.said, self.until_s = str(error), now_s + FAILING_EVERY_S
+        return True
+
+    def is_over(self) -> bool:
+        """Whether there was trouble that is over now; it is told once."""
+        was, self.said = self.said, ""
+        return bool(was)
+
+
+@dataclass(slots=True)
 class _Hands:
     """What the worker has at hand: claims that wait for a place, and the drives under way."""
 
@@ -140,6 +163,7 @@ class Worker:
         self._turn = 0
         self._clock_at_s = self._sweep_at_s = 0.0
         self._strange: set[str] = set()
+        self._trouble = _Trouble()
         self._piling = Piling(work.due, options.flows)
         self._wake = asyncio.Event()
 
@@ -203,8 +227,11 @@ class Worker:
             await self._keep_time()
             claims = await self._claimed()
         except StoreError as error:
-            self._told(Report("failing", error=error))
+            if self._trouble.is_news(error, asyncio.get_running_loop().time()):
+                self._told(Report("failing", error=error))
             return True
+        if self._trouble.is_over():
+            self._told(Report("recovered"))
         for claim in claims:
             self._take(claim)
         self._fill()

@@ -65,6 +65,16 @@ def test_a_run_is_started_listed_answered_and_shown(project: Path, url: str) -> 
     assert "***" in doctor.json["store"]["url"]
 
 
+def test_the_commands_that_are_shown_next_leave_the_place_of_the_password(project: Path, url: str) -> None:
+    begun = shown(process("run", "refund", "--input", "5", "--id", "r-1", "--store", url, folder=project))
+    listed = shown(process("gates", "--store", url, folder=project))
+    told = shown(process("show", "r-1", "--store", url, folder=project))
+
+    for ended in (begun, listed, told):
+        assert "loom resume r-1" in ended.out + ended.err
+        assert "postgres:***@" in ended.out + ended.err
+
+
 def test_an_app_with_a_database_of_its_own_is_not_given_another(project: Path, url: str) -> None:
     (project / "app.py").write_text(APP.replace("storage()", f"storage({url!r})"), encoding="utf-8")
 

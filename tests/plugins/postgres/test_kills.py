@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 from loom.plugins.postgres import PostgresStorage
 from loom.plugins.sqlite.location import nearest_project
 from loom.spi.errors import StoreUnavailable
+from tests.loom_cli.terminal import environment, process
 from tests.plugins.postgres import desk
 from tests.plugins.postgres.server import Server
 
@@ -68,15 +69,71 @@ async def test_runs_are_whole_whoever_is_killed(
     assert {(name, str(number)) for name in names for number in range(desk.STEPS)} == {(run, n) for run, n in paid}
 
 
+def foreground(folder: Path, held: Path, dsn: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "loom_cli", "run", "holds", "--input", f'"{held}"', "--id", "h-1", "--store", dsn]
+    return subprocess.Popen(command, cwd=folder, env=environment({}), stderr=subprocess.PIPE, text=True)
+
+
+async def test_a_run_in_the_foreground_that_is_cut_off_by_the_server_says_how_it_goes_on(
+    mortal: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    dsn, held = await mortal.database(), tmp_path / "held"
+    run = foreground(tmp_path, held, dsn)
+    await _until(held.exists)
+    await asyncio.to_thread(mortal.stop)
+    held.unlink()
+    _, said = await asyncio.to_thread(run.communicate, timeout=PATIENCE_S)
+    await asyncio.to_thread(mortal.start)
+
+    assert run.returncode == 1, said
+    assert "cannot be reached" in said
+    assert "Nothing committed is lost: loom resume h-1 --store " in said
+    assert "secret" not in said
+    ended = await asyncio.to_thread(process, "resume", "h-1", "--store", dsn, folder=tmp_path)
+    assert ended.status == 0, ended
+
+
+APP = """
+import asyncio
+import pathlib
+
+import loom
+
+
+@loom.step
+async def hold(path: str) -> int:
+    held = pathlib.Path(path)
+    if not held.with_suffix(".done").exists():
+        held.touch()
+        held.with_suffix(".done").touch()
+    while held.exists():
+        await asyncio.sleep(0.01)
+    return 1
+
+
+@loom.flow
+async def holds(ctx: loom.Context, path: str) -> int:
+    return await ctx.run(hold, path)
+
+
+app = loom.define_config(flows=[holds], storage=loom.postgres_storage())
+"""
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
 def _lines(ledger: Path) -> list[str]:
     return ledger.read_text("utf-8").splitlines()
 
 
 async def _grown(ledger: Path, lines: int) -> None:
     """Return once so many payments are in the ledger."""
-    async with asyncio.timeout(PATIENCE_S):
-        while len(_lines(ledger)) < lines:
-            await asyncio.sleep(0.005)
+    await _until(lambda: len(_lines(ledger)) >= lines)
 
 
 async def _all_whole(dsn: str, names: list[str]) -> None:
