@@ -14,6 +14,7 @@ from loom.core.ids import ExecutionId
 from loom.devtools.conformance.event_trim import DONE, ended
 from loom.devtools.conformance.logs import INDEX, appended, events, first
 from loom.driving.promoting import family_of
+from loom.driving.replaying import Replayer
 from loom.services import expiry
 from loom.services.expiry import Tally
 from loom.services.retention import Retention, RetentionNotPossible
@@ -176,6 +177,31 @@ async def test_a_chain_stays_whole_while_its_last_link_lives(house: House) -> No
     assert while_it_lives == Tally()
     assert (tally.families, tally.runs, tally.logs) == (1, 1, 3)
     assert await left(house.store) == []
+
+
+@pytest.mark.proves("RNG-16")
+async def test_what_stays_is_replayed_as_before(house: House) -> None:
+    await house.start("refund", "A", "lives")
+    await house.start("payout", "A", "old")
+    await house.start("forever", 1, "c-1")
+    house.clock.advance(2 * TTL)
+    await house.start("payout", "A", "young")
+    before = await _verdicts(house)
+
+    assert (await retained(house.store)).runs == 1
+
+    assert await _verdicts(house) == {name: kind for name, kind in before.items() if name != "old"}
+    assert set(before.values()) == {"same"}
+    await house.answer("lives")
+    await house.answer("c-1")
+    assert set((await _verdicts(house)).values()) == {"same"}
+
+
+async def _verdicts(house: House) -> dict[str, str]:
+    """Return what comes of replaying each log that there is."""
+    replayer = Replayer(FLOWS)
+    logs = {name: await house.store.read(ExecutionId(name)) for name in await left(house.store)}
+    return {name: (await replayer.replay(name, log)).verdict.kind for name, log in logs.items()}
 
 
 async def test_a_run_that_was_retried_meanwhile_stays() -> None:
