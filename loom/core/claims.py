@@ -1,6 +1,6 @@
-"""The claim check: a result that is too large for the log is kept elsewhere, and the log has what it can be fetched with (ADR 0054).
+"""The claim check: a result that is too large for the log is kept elsewhere, and the log has what it can be fetched with.
 
-A flow sees the envelope and its digest alone, live and replayed alike; a step that needs the content resolves it.
+ADR 0054 of the specification. A flow sees the envelope and its digest alone, live and replayed alike; a step that needs the content resolves it.
 """
 
 from __future__ import annotations

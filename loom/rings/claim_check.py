@@ -1,6 +1,6 @@
-"""The claim check: results of steps go to a content store, and steps get them back from there (ADR 0054, 0059, 0062).
+"""The claim check: results of steps go to a content store, and steps get them back from there.
 
-A content is put before the outcome that names it is recorded: one that never got recorded is cited by nobody and ages from when
+ADR 0054, 0059 and 0062 of the specification. A content is put before the outcome that names it is recorded: one that never got recorded is cited by nobody and ages from when
 it was put. Which log names which content is noted when the log is written (loom/rings/citing.py).
 """
 

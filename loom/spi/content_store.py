@@ -1,4 +1,4 @@
-"""Where contents live that are too large for a log: bytes by the address that they are (spec 5.10, ADR 0046).
+"""Where contents live that are too large for a log: bytes by the address that they are (ADR 0046 of the specification).
 
 A content is kept once, under the SHA-256 of its bytes. A log that holds such an address *cites* the content; the store
 knows who cites what, and when, so that a sweep can tell what nobody needs any more. A content's *touch* is the last time

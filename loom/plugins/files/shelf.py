@@ -168,7 +168,7 @@ class Shelf:
             text = (self._folder(ref) / f"{ref}{_CITED}").read_bytes()
         except FileNotFoundError:
             return {}
-        return dict(_parsed(line) for line in text.split(b"\n") if line.endswith(b"}"))
+        return dict(found for line in text.split(b"\n") if (found := _parsed(line)) is not None)
 
     def remove(self, contents: Iterable[Content]) -> list[ContentRef]:
         """Remove each of *contents* that was not touched since."""
@@ -334,7 +334,11 @@ def _line(citation: Citation) -> bytes:
     return orjson.dumps(about) + b"\n"
 
 
-def _parsed(line: bytes) -> tuple[Citer, int]:
-    about = orjson.loads(line)
-    life = about["life"]
-    return Citer(ExecutionId(about["id"]), None if life is None else Incarnation(life)), about["at"]
+def _parsed(line: bytes) -> tuple[Citer, int] | None:
+    """Return the citation that a line is; None for one that a crash has torn, which was never acknowledged."""
+    try:
+        about = orjson.loads(line)
+        life = about["life"]
+        return Citer(ExecutionId(about["id"]), None if life is None else Incarnation(life)), about["at"]
+    except (ValueError, LookupError, TypeError):
+        return None

@@ -87,11 +87,14 @@ async def test_what_a_killed_put_left_is_tidied_away_a_day_later(
     assert files(tmp_path) == []
 
 
-async def test_a_line_that_a_crash_has_torn_costs_no_other_citation(store: FileContent, tmp_path: Path) -> None:
+@pytest.mark.parametrize("torn", [b'{"id":"refund-', b'{"id":"refund-{}', b"\x00\x00\x00", b"5"])
+async def test_a_line_that_a_crash_has_torn_costs_no_other_citation(
+    torn: bytes, store: FileContent, tmp_path: Path
+) -> None:
     ref = await store.put(ADA)
     await store.cite([(ref, FIRST)])
     file = tmp_path / "content" / ref[:2] / f"{ref}.cited"
-    file.write_bytes(file.read_bytes() + b'{"id":"refund-')
+    file.write_bytes(file.read_bytes() + torn)
     second = Citer(ExecutionId("refund-42"), Incarnation(2))
 
     await store.cite([(ref, second)])
