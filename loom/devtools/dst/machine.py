@@ -40,7 +40,7 @@ Ended: TypeAlias = Literal["over", "quiet", "late", "endless"]
 class NotSimulated(LoomError):
     """Code in a simulation asked for something of the real world: a socket, a process, a signal."""
 
-    code = "not-simulated"
+    code = "not-virtual"
     hint = "Give the simulation a stand-in: World(steps={...}) for a step, World(resources={...}) for what steps use."
 
 
