@@ -14,6 +14,7 @@ import asyncio
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
 from loom.core import facts as f
@@ -289,7 +290,8 @@ class Drive:
         try:
             self.requests.watch()
             self._open(body)
-            await self._attend()
+            with suppress(DriveEnding):  # a fact was to be committed after a write had failed, whose error is kept
+                await self._attend()
         except asyncio.CancelledError:
             self.ending = self.ending or "stop"
             raise

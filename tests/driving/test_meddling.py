@@ -10,6 +10,8 @@ import pytest
 
 import loom
 from loom.core.ids import ExecutionId
+from loom.spi.conflicts import Fenced
+from loom.spi.event_store import Conflict
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import RUN, kinds, runtime
 
@@ -130,3 +132,56 @@ async def asks_and_rests(ctx: loom.Context) -> Any:
         return await ctx.suspend("ask")
 
     return (await ctx.parallel(rests, asks))[1]
+
+
+class Gone(MemoryStorage):
+    """A store whose runs another has taken over, once it is said: nothing that ends a step is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = asyncio.Event()
+        self.is_taken = False
+
+    async def append(self, batch: Any) -> Any:
+        if self.is_taken:
+            self.refused.set()
+            return [Conflict(99, batch[0].incarnation)]
+        return await super().append(batch)
+
+
+class Doors:
+    """Which steps may end."""
+
+    open: dict[str, asyncio.Event]
+
+
+@loom.step
+async def waits_at(door: str) -> str:
+    await Doors.open[door].wait()
+    return door
+
+
+@loom.flow
+async def two_doors(ctx: loom.Context) -> Any:
+    return await ctx.map(waits_at, ["front", "back"])
+
+
+async def test_a_driver_that_loses_its_run_while_it_is_being_paused_is_told_so() -> None:
+    """It has read the request to pause, and waits for two steps; the end of the first is refused before the second ends."""
+    store = Gone()
+    over, Doors.open = runtime(two_doors, storage=store), {"front": asyncio.Event(), "back": asyncio.Event()}
+    driving = asyncio.create_task(over.start(two_doors, id=RUN))
+    async with asyncio.timeout(10):
+        while (await kinds(over)).count("STEP_STARTED") < 2:
+            await asyncio.sleep(0)
+        await over.pause(RUN)
+        while not over._driver.drives[ExecutionId(RUN)].is_interrupted:
+            await asyncio.sleep(0)
+
+        store.is_taken = True
+        Doors.open["front"].set()
+        await store.refused.wait()
+        Doors.open["back"].set()
+
+        with pytest.raises(Fenced):
+            await driving
