@@ -66,6 +66,7 @@ _BY_STATUS: Final = {
     "failed": ExitCode.FAILED,
     "cancelled": ExitCode.FAILED,
     "suspended": ExitCode.WAITING,
+    "paused": ExitCode.WAITING,
     "in_doubt": ExitCode.WAITING,
     "diverged": ExitCode.WAITING,
     "forked": ExitCode.WAITING,

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.loom_cli.desk import events, state, types
+from tests.loom_cli.desk import Running, events, state, types
 from tests.loom_cli.projects import loom
+from tests.loom_cli.test_waiting_over_stops import types_there
 
 CLAIM = ("--set", "order=A-17", "--set", "amount=40")
 
@@ -70,6 +71,19 @@ def test_a_paused_run_keeps_its_answer_until_it_may_go_on(desk: Path) -> None:
     assert "loom unpause r1" in shown.out
     assert state(desk, "r1").status == "suspended"
     assert "not paused" in refused.err
+
+
+@pytest.mark.proves("BEY-14")
+def test_a_command_whose_run_is_paused_by_another_ends_as_for_one_that_waits(desk: Path) -> None:
+    driving = Running(desk, "run", "nap", "--input", "60", "--id", "x1", "--wait", "inf")
+    driving.wait_until(lambda: "TIMER_SET" in types_there(desk))
+
+    paused = loom("pause", "x1", folder=desk)
+    ended = driving.ended()
+
+    assert (paused.status, ended.status) == (0, 3)
+    assert "x1 is paused\n" in ended.err
+    assert "loom unpause x1" in ended.err
 
 
 @pytest.mark.proves("BEY-14")
