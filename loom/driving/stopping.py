@@ -43,7 +43,7 @@ def cancel_ask(reason: str | None, principal: str | None, grace_s: float) -> Ask
     return Ask("cancel", cancel_key(1), body, "the cancellation")
 
 
-def due_at(deadline: timedelta | None, now_ms: int) -> int | None:
+def due_at(deadline: object, now_ms: int) -> int | None:
     """Return when a run that starts now is to be cancelled, ms since the epoch.
 
     Raises:
@@ -51,6 +51,9 @@ def due_at(deadline: timedelta | None, now_ms: int) -> int | None:
     """
     if deadline is None:
         return None
+    if not isinstance(deadline, timedelta):
+        hint = "It counts from the start: deadline=timedelta(hours=1)."
+        raise InvalidDeclaration(f"deadline={deadline!r} is no timedelta", hint=hint)
     if deadline <= timedelta(0):
         raise InvalidDeclaration(f"deadline={deadline}: a time after the start")
     return now_ms + round(deadline.total_seconds() * 1000)

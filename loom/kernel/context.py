@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypedDict, Ty
 from loom import values
 from loom.core.branching import Branching, Opening
 from loom.core.derived import derived_uuid, fraction
-from loom.core.durations import milliseconds
+from loom.core.durations import instant, milliseconds
 from loom.core.errors import UnknownFlow
 from loom.core.identity import Tag
 from loom.core.ids import label as check_label
@@ -243,9 +243,7 @@ class Context(Entering, Branching):
     def sleep_until(self, when: datetime, /, *, name: str = "sleep") -> Coroutine[Any, Any, None]:
         """Sleep durably until *when*, an aware datetime; a time that has passed is due at once."""
         branch = self._enter("sleep_until")
-        if when.tzinfo is None:
-            raise ValueError(f"sleep_until({when.isoformat()}): give the time with its zone")
-        return self._timer(branch, TimerSyscall(due_at=int(when.timestamp() * 1000)), name)
+        return self._timer(branch, TimerSyscall(due_at=instant(when)), name)
 
     def _timer(self, branch: Branch, timer: TimerSyscall, name: str) -> Coroutine[Any, Any, None]:
         check_label("timer", name)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -153,8 +154,8 @@ async def test_a_parked_run_wakes_for_its_deadline() -> None:
     assert (await payloads(over, "EXECUTION_CANCELLED"))[0].cause == "deadline"
 
 
-@pytest.mark.parametrize("deadline", [timedelta(0), timedelta(seconds=-1)])
-async def test_a_deadline_that_has_passed_before_the_start_is_refused(deadline: timedelta) -> None:
+@pytest.mark.parametrize("deadline", [timedelta(0), timedelta(seconds=-1), 60, datetime(2027, 1, 1, tzinfo=UTC)])
+async def test_a_deadline_that_is_no_time_after_the_start_is_refused(deadline: Any) -> None:
     @loom.flow
     async def flow(ctx: loom.Context) -> None:
         await ctx.suspend("approve")
