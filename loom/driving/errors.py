@@ -244,8 +244,10 @@ class SnapshotUnusable(LoomError):
     """A snapshot is damaged, of other versions, or not of this run; most often its log is folded instead, with a warning."""
 
     code = "snapshot-unusable"
-    hint = "Use the Loom that made it, or read the events before it back from where they were moved to."
 
-    def __init__(self, *, execution_id: str, sequence: int, why: str) -> None:
-        self.execution_id, self.sequence, self.why = execution_id, sequence, why
+    def __init__(self, *, execution_id: str, sequence: int, why: str, is_checkpoint: bool = False) -> None:
+        self.execution_id, self.sequence, self.why, self.is_checkpoint = execution_id, sequence, why, is_checkpoint
+        self.hint = "Nothing is lost: the log says the same, and the run has a new one when it parks next."
+        if is_checkpoint:
+            self.hint = "Use the Loom that made it, or read the events before it back from where they were moved to."
         super().__init__(f"the snapshot of {execution_id} at {sequence} cannot be used: {why}")

@@ -64,15 +64,20 @@ def state_of(snapshot: Snapshot, *, is_needed: bool = False) -> ExecutionState:
     """
     head = snapshot.head
     if why := _refusal(snapshot, is_needed=is_needed):
-        raise SnapshotUnusable(execution_id=head.execution_id, sequence=head.sequence, why=why)
+        raise _unusable(head, why)
     try:
         state = decode(unpacked(snapshot.body, head.codec))
     except (ValueError, CodecNotAvailable) as error:
-        raise SnapshotUnusable(execution_id=head.execution_id, sequence=head.sequence, why=str(error)) from error
+        raise _unusable(head, str(error)) from error
     if (state.execution_id, state.sequence) != (head.execution_id, head.sequence):
-        why = f"it holds {state.execution_id} at {state.sequence}"
-        raise SnapshotUnusable(execution_id=head.execution_id, sequence=head.sequence, why=why)
+        raise _unusable(head, f"it holds {state.execution_id} at {state.sequence}")
     return state
+
+
+def _unusable(head: SnapshotHead, why: str) -> SnapshotUnusable:
+    return SnapshotUnusable(
+        execution_id=head.execution_id, sequence=head.sequence, why=why, is_checkpoint=head.is_checkpoint
+    )
 
 
 def _refusal(snapshot: Snapshot, *, is_needed: bool) -> str:

@@ -135,6 +135,7 @@ def test_a_damaged_one_is_told_so_and_what_it_is(store: Path, snapshots: Snapsho
     assert "long  after event 306" in shown.out
     assert "error[snapshot-unusable]" in shown.err
     assert "it is damaged" in shown.err
+    assert "Nothing is lost: the log says the same" in shown.err
     assert snapshots("show", RUN, "--at", "299").status == 0
 
 
