@@ -17,6 +17,7 @@ from tests.benchmarks.postgres import postgres_cold_resume, postgres_steps
 from tests.benchmarks.report import Line
 from tests.benchmarks.resuming import cold_resume
 from tests.benchmarks.scale import Scale
+from tests.benchmarks.searching import postgres_searching, searching
 from tests.benchmarks.snapshots import snapshot_bytes, snapshot_load, snapshot_lz4
 from tests.benchmarks.steps import long_flow, steps_1_safe, steps_1_write_behind, steps_50_safe
 from tests.benchmarks.working import lease_free, pick_up, timers_due, worker_memory, workers_two
@@ -46,6 +47,8 @@ BENCHMARKS: Final[Mapping[str, Callable[[Scale], Iterator[Line]]]] = {
     "snapshot-load": snapshot_load,
     "snapshot-bytes": snapshot_bytes,
     "snapshot-lz4": snapshot_lz4,
+    "ps-where": searching,
+    "postgres-ps-where": postgres_searching,
     "postgres-steps": postgres_steps,
     "postgres-cold-resume": postgres_cold_resume,
 }

@@ -130,7 +130,12 @@ async def find(raw: Raw, query: ExecutionQuery, *, now: int | None) -> Sequence[
         where += f"{'AND' if where else 'WHERE'} (e.started_at, e.id) < (${len(given) - 1}, ${len(given)}) "
     given.append(query.limit)
     statement = f"{_ROWS}{where}ORDER BY e.started_at DESC, e.id DESC LIMIT ${len(given)}"
-    return [execution_row(found) for found in await raw.fetch(statement, *given)]
+    if query.where is None:
+        return [execution_row(found) for found in await raw.fetch(statement, *given)]
+    # How many runs are like that decides how they are best looked for: the plan has to be made for the values.
+    async with raw.transaction(readonly=True):
+        await raw.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+        return [execution_row(found) for found in await raw.fetch(statement, *given)]
 
 
 def _numbered(sql: Sql, given: list[object]) -> str:

@@ -37,8 +37,8 @@ class _PostgresDialect:
 
     def attribute(self, leaf: Leaf) -> Sql:
         told, values = _condition(leaf)
-        condition = f"a.name = ? AND {told}" if told else "a.name = ?"
-        text = f"e.run IN (SELECT a.run FROM loom.attributes AS a WHERE {condition})"  # noqa: S608  # our own text
+        condition = f"a.run = e.run AND a.name = ?{f' AND {told}' if told else ''}"
+        text = f"EXISTS (SELECT FROM loom.attributes AS a WHERE {condition})"  # our own text
         return Sql(text, (leaf.field.attribute, *values))
 
 

@@ -64,6 +64,8 @@ def _rows(leaf: Leaf) -> Sql:
         case Compared() if leaf.sign == "~":
             told = "name = ? AND value >= '' AND value < x'' AND instr(value, ?) > 0"
             return Sql(told, (name, leaf.value)) if isinstance(leaf.value, str) else Sql("0")
+        case Compared() if leaf.sign == "=":  # nothing of another type is equal
+            return Sql("name = ? AND value = ?", (name, stored(leaf.value)))
         case Compared():
             return Sql(f"name = ? AND value {leaf.sign} ?{_of_its_type(leaf.value)}", (name, stored(leaf.value)))
 
