@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import io
 import json
@@ -19,6 +20,7 @@ import typer
 from typer.main import get_command
 
 from loom.core.errors import LoomError
+from loom.plugins.sqlite import SqliteStorage
 from loom_cli import exits
 from loom_cli.cli import Cli
 from loom_cli.command_table import ROWS, Row
@@ -119,9 +121,17 @@ def examples() -> Iterator[Any]:
             yield pytest.param(line, id=line)
 
 
+async def archive_at(path: Path) -> None:
+    """Make an archive in which nothing is, yet."""
+    archive = SqliteStorage(path)
+    await archive.open()
+    await archive.close()
+
+
 @pytest.mark.parametrize("line", list(examples()))
 def test_the_examples_of_the_reading_commands_run(line: str, project: Project) -> None:
     arguments = [word for word in shlex.split(line) if word not in ("--follow", "-f")]
+    asyncio.run(archive_at(project.folder / "archive.db"))
 
     assert loom(*arguments, folder=project.folder, now_ms=project.now_ms).status == ExitCode.DONE
 
