@@ -229,6 +229,7 @@ class Bulk:
                 screen.json(result_json(Result(each.row, refused=each.refused)), indent=None)
         else:
             screen.table(_COLUMNS, [_cells(each, self._verb, now_ms) for each in found])
+            screen.flush()
         fitting = len([each for each in found if each.refused is None])
         screen.note(Styled(f"{self._verb.name} would be for {_runs(fitting)}; nothing was done", "dim"))
         return ExitCode.DONE

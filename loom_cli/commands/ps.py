@@ -110,6 +110,7 @@ def ps(
         cli.screen.json([row_json(row, lines.get(row.execution_id)) for row in rows])
     elif rows:
         cli.screen.table(_COLUMNS, _table(rows, lines, cli.now_ms()))
+        cli.screen.flush()  # what is said of the list stands below it
     else:
         _note_none(cli, storage, asked)
     if has_more:
