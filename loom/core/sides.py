@@ -14,8 +14,11 @@ KINDS: Final[Mapping[str, str]] = {
     "SCOPE_OPENED": "scope",
     "DECISION_RECORDED": "decision",
     "STREAM_SETTLED": "stream",
+    "SCOPE_CLOSED": "the end of",
+    "SCOPE_CUT": "the end of",
+    "SCOPE_TIMED_OUT": "the end of",
 }
-"""What a syscall is called, by the event that asks it; all others are events of the author's own."""
+"""What a syscall is called, by the event that asks it; all others are events of the author's own. The record of how a scope ended asks nothing."""
 
 _SHOWN_MAX: Final = 200
 

@@ -342,7 +342,7 @@ async def test_another_winner_than_the_recorded_one_is_a_divergence_that_shows_b
         await changed.resume(RUN, answer=1)
 
     assert refused.value.code == "replay-divergence"
-    assert "SCOPE_CLOSED select with ['one']" in str(refused.value)
+    assert 'the end of select with ["one"]' in str(refused.value)
 
 
 # Field fault 6: race three steps, take the first, suspend, resume
