@@ -98,6 +98,7 @@ def _show(cli: Cli, loaded: LoomApp, schedule_id: str, *, next_: int, limit: int
         screen.table(_RECORD, [became(schedule, entry) for entry in entries], indent="  ")
     else:
         told = "was not seen by a worker yet" if cursor is None else "has not ticked yet"
+        screen.flush()  # what is said of the list stands below it
         screen.note(f"{schedule.id} {told}, in {loaded.storage.url}")
 
 
