@@ -29,7 +29,6 @@ from loom.spi.event_store import (
     Send,
 )
 from loom.spi.feed import Wakes, follow
-from loom.spi.memory_changes import MemoryChanges
 from loom.spi.memory_compaction import MemoryCompaction
 from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Log, Logs, Transaction, written_to
@@ -42,18 +41,11 @@ from loom.spi.where import fits
 
 
 class MemoryStorage(
-    MemorySchedules,
-    MemoryLines,
-    MemorySnapshots,
-    MemoryCompaction,
-    MemoryTrim,
-    MemoryArchive,
-    MemoryRefs,
-    MemoryChanges,
+    MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompaction, MemoryTrim, MemoryArchive, MemoryRefs
 ):
     """A `Storage` that forgets everything with the object.
 
-    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an
     `ArchiveStore`.
     Closing it keeps what it holds.
     *clock* is the one by which leases and calls are judged.

@@ -95,8 +95,6 @@ class Logs:
         self.by_id: dict[ExecutionId, Log] = {}
         self.due = DueTimes(self.by_id)
         self.names: list[ExecutionId] = []
-        self.written: list[tuple[Log, int]] = []
-        """Every event in the order in which it was written: its log and its sequence."""
         self._tips: dict[str, Log] = {}
         self._incarnations = itertools.count(1)
 
@@ -127,7 +125,6 @@ class Logs:
             return SourceLacking()
         log = self.begin(item.execution_id, item.index)
         log.events = [*copied, *item.events]
-        self.written += [(log, event.sequence) for event in log.events]
         log.length = len(log.events)
         result = Appended(log.incarnation, log.length)
         log.appended, log.source = {(item.append_id, item.expected): result}, source
@@ -230,7 +227,6 @@ class Transaction:
     def _write(self, item: Append) -> Appended:
         log = self._logs.by_id.get(item.execution_id) or self._logs.begin(item.execution_id, item.index)
         log.events.extend(item.events)
-        self._logs.written += [(log, event.sequence) for event in item.events]
         log.length += len(item.events)
         log.index = item.index
         if log.index.ended != (log.ended_at is not None):

@@ -343,11 +343,6 @@ class Running:
             assert time.monotonic() < deadline, never
             select.select([], [], [], 0.02)
 
-    def next_line(self) -> str:
-        """Return the next line of its results, once there is one."""
-        assert self._process.stdout is not None
-        return self._process.stdout.readline()
-
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound, StoreUnavailable
 
 APPLICATION_ID: Final = 0x4C6F6F6D  # "Loom"
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 9
 _FOLDER: Final = Path(__file__).parent / "migrations"
 _STAMP: Final = """
     SELECT (SELECT application_id FROM pragma_application_id),
