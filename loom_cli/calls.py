@@ -8,6 +8,7 @@ from typing import Any
 
 from loom.lenses.execution import CallView, ExecutionView
 from loom.lenses.shapes import execution_json
+from loom.lenses.timeline import is_about
 from loom_cli.errors import CommandRefused
 from loom_cli.exits import ExitCode
 
@@ -36,12 +37,6 @@ class AmbiguousCall(CommandRefused):
         more = ", ..." if len(candidates) > _LISTED_MAX else ""
         self.hint = f"Name one of them: {', '.join(candidates[:_LISTED_MAX])}{more}."
         super().__init__(f"{call!r} fits {len(candidates)} calls")
-
-
-def is_about(identity: str, text: str) -> bool:
-    """Tell whether *text* means the call *identity*: in full, without the scopes it stands in, or without its tag too."""
-    name = identity.rpartition("/")[2]
-    return text in (identity, name, name.partition("#")[0]) or identity.endswith(f"/{text}")
 
 
 def call_meant(view: ExecutionView, text: str) -> CallView:

@@ -265,10 +265,10 @@ def _call(state: ExecutionState, start: Event, outcome: Event | None, *, tries: 
     known = state.attempts.get(start.sequence, UNTRIED)
     asked = _fields(start.payload)
     told = _fields(outcome.payload) if outcome is not None else {"failure": known.last} if known.last else {}
-    status = _status(state, start, outcome)
+    status = open_status(state, start) if outcome is None else settled_status(outcome)
     return CallView(
         id=start.payload.id,
-        kind=_KINDS.get(start.type, "event" if start.type.startswith(USER_PREFIX) else "unknown"),
+        kind=kind_of(start.type),
         type=start.type,
         status=status,
         scope=f"{path_text(identity.path[:-1])}{scope[0]}" if scope else None,
@@ -301,9 +301,13 @@ def _attempts(start: Event, outcome: Event | None, *, tries: int | None, is_rest
     return tries if is_resting else tries + 1
 
 
-def _status(state: ExecutionState, start: Event, outcome: Event | None) -> CallStatus:
-    if outcome is not None:
-        return _settled_status(outcome)
+def kind_of(type_: str) -> CallKind:
+    """Return what kind of call an event of this type asks."""
+    return _KINDS.get(type_, "event" if type_.startswith(USER_PREFIX) else "unknown")
+
+
+def open_status(state: ExecutionState, start: Event) -> CallStatus:
+    """Return how a call stands that *start* asked and that has no outcome in *state*."""
     if state.attempts.get(start.sequence, UNTRIED).doubt is not None:
         return "in_doubt"
     if state.is_terminal or _is_closed(state, start):
@@ -320,7 +324,8 @@ def _is_closed(state: ExecutionState, start: Event) -> bool:
     return state.facts.cancel is not None and start.sequence in (state.facts.cancel.payload.closed or ())
 
 
-def _settled_status(outcome: Event) -> CallStatus:
+def settled_status(outcome: Event) -> CallStatus:
+    """Return how a call stands that ended with *outcome*."""
     if outcome.type in ("GATE_TIMED_OUT", "MESSAGE_TIMED_OUT", "SCOPE_TIMED_OUT"):
         return "timed_out"
     failed = outcome.type in ("STEP_FAILED", "SCOPE_CUT") or getattr(outcome.payload, "failure", None) is not None

@@ -60,7 +60,7 @@ def states(events: Iterable[Event], *, base: ExecutionState | None = None) -> It
     for event in events:
         newer = newer or is_newer(event)
         before = state if state is not None else empty_state(event.execution_id)
-        state = _evolved(before, event, forgiving=newer)
+        state = evolved(before, event, forgiving=newer)
         yield state
 
 
@@ -104,22 +104,29 @@ def state_json(state: ExecutionState) -> JsonObject:
         "settled": [[event_json(settled.start), settled.outcome.sequence] for settled in state.settled],
         "outcomes": [event_json(settled.outcome) for settled in state.settled],
         "gates": sorted(state.gates),
-        "attempts": [[start, _attempts_json(attempts)] for start, attempts in sorted(state.attempts.items())],
+        "attempts": [[start, attempts_json(attempts)] for start, attempts in sorted(state.attempts.items())],
         "cuts": [[start, event_json(cut.outcome)] for start, cut in sorted(state.cuts.items())],
-        "facts": _changed(state.facts),
+        "facts": facts_json(state.facts),
     }
     return {name: part for name, part in whole.items() if part not in ([], {})}
 
 
-def _attempts_json(attempts: Attempts) -> JsonObject:
-    changed = _changed(attempts)
+def attempts_json(attempts: Attempts) -> JsonObject:
+    """Return how an open step stands, as it is in the JSON of a state."""
+    changed = _changed(attempts, attempts._fields)
     return changed if attempts.doubt is None else {**changed, "doubt": attempts.doubt.sequence}
 
 
-def _changed(record: RunFacts | Attempts) -> JsonObject:
-    """Return the fields of *record* that are not as they begin."""
+def facts_json(facts: RunFacts, names: Iterable[str] = RunFacts._fields) -> JsonObject:
+    """Return what is known of a run, as it is in the JSON of a state; of *names* alone."""
+    return _changed(facts, names)
+
+
+def _changed(record: RunFacts | Attempts, names: Iterable[str]) -> JsonObject:
+    """Return those of the fields *names* of *record* that are not as they begin."""
     begin = record._field_defaults
-    return {name: _as_json(value) for name, value in record._asdict().items() if value != begin[name]}
+    values = ((name, getattr(record, name)) for name in names)
+    return {name: _as_json(value) for name, value in values if value != begin[name]}
 
 
 def _as_json(value: Any) -> Any:
@@ -150,7 +157,12 @@ def log_chain(events: Iterable[Event]) -> str:
     return chain
 
 
-def _evolved(state: ExecutionState, event: Event, *, forgiving: bool) -> ExecutionState:
+def evolved(state: ExecutionState, event: Event, *, forgiving: bool) -> ExecutionState:
+    """Return *state* once *event* has happened; *forgiving* once an event of the log was of a newer Loom.
+
+    Raises:
+        LogCorrupt: it does not fit those before it.
+    """
     known = legible(event)
     try:
         return evolve(state, known)._replace(execution_id=event.execution_id)

@@ -21,10 +21,10 @@ from loom.driving.stored_log import base_beyond, checkpoint_of
 from loom.kernel.codec import decode_events
 from loom.kernel.fold import EVENTS
 from loom.lenses.folding import event_json, legible, states
+from loom.lenses.timeline import is_about
 from loom.services.archived import ArchivedEvent, read_archived
 from loom.spi.archive_store import ArchiveStore
 from loom.spi.event_store import EventRecord, Storage
-from loom_cli.calls import is_about
 from loom_cli.cli import Cli
 from loom_cli.errors import AmbiguousExecution, Usage
 from loom_cli.event_lines import event_line, matches, style_of, unknown_types
