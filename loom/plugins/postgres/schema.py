@@ -8,11 +8,12 @@ a lock that somebody keeps, it is put off with one warning, and tried at the nex
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
-from loom.plugins.postgres.migrating import Migration, migrations
+from loom.plugins.postgres.migrating import VIEWS, Migration, migrations
 from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -32,8 +33,31 @@ _TABLE: Final = """
     CREATE TABLE IF NOT EXISTS loom.migrations (
         number bigint PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())
 """
+_DONE: Final = "INSERT INTO loom.migrations (number) VALUES ($1)"
 _TURN: Final = "SELECT pg_advisory_xact_lock($1)"
 _WAIT: Final = "SELECT set_config('lock_timeout', $1, true)"
+
+# Tables cannot change while a view reads them, and a view that is dropped takes along what stands on it and who may read it. So
+# the views are replaced by some with the same columns and no rows, until they are written anew.
+HOLLOW: Final = """
+    DO $$
+    DECLARE
+        told text;
+    BEGIN
+        FOR told IN
+            SELECT format('CREATE OR REPLACE VIEW loom.%I AS SELECT %s WHERE false', view.relname, string_agg(
+                format('NULL::%s%s AS %I', format_type(a.atttypid, a.atttypmod), (
+                    SELECT format(' COLLATE %I.%I', n.nspname, o.collname)
+                    FROM pg_collation AS o JOIN pg_namespace AS n ON n.oid = o.collnamespace WHERE o.oid = a.attcollation
+                ), a.attname), ', ' ORDER BY a.attnum))
+            FROM pg_class AS view JOIN pg_attribute AS a ON a.attrelid = view.oid AND a.attnum > 0
+            WHERE view.relnamespace = to_regnamespace('loom') AND view.relkind = 'v' AND view.relname = ANY ('{VIEWS}')
+            GROUP BY view.relname
+        LOOP
+            EXECUTE told;
+        END LOOP;
+    END $$
+""".replace("VIEWS", ",".join(VIEWS))
 
 log = logging.getLogger(__name__)
 
@@ -92,9 +116,7 @@ async def migrate(raw: PoolConnectionProxy[Any], *, url: str) -> None:
             if any(each.number == 1 for each in missing):
                 await _make(raw, url=url)
                 await raw.execute(_TABLE)
-            for each in missing:
-                if not each.pending:
-                    await _run(raw, each)
+            await _run_hard(raw, [each for each in missing if not each.pending])
     for each in missing:
         if each.pending:
             await _run_softly(raw, each, url=url)
@@ -107,6 +129,16 @@ async def _make(raw: PoolConnectionProxy[Any], *, url: str) -> None:
     elif await raw.fetchval(_OCCUPIED):
         hint = "Name another database; this one was left as it is."
         raise StoreCorrupt("the schema loom of the database belongs to something else", store=url, hint=hint)
+
+
+async def _run_hard(raw: PoolConnectionProxy[Any], missing: Sequence[Migration]) -> None:
+    """Run what is missing. The views are hollow meanwhile, and made last: see `HOLLOW`."""
+    for each in missing:
+        await raw.execute(HOLLOW)
+        await _run(raw, each)
+    if missing and not missing[-1].of_views:
+        for views in [each for each in migrations() if each.of_views][-1:]:
+            await raw.execute(views.script)
 
 
 async def _run_softly(raw: PoolConnectionProxy[Any], migration: Migration, *, url: str) -> None:
@@ -123,4 +155,4 @@ async def _run_softly(raw: PoolConnectionProxy[Any], migration: Migration, *, ur
 
 async def _run(raw: PoolConnectionProxy[Any], migration: Migration) -> None:
     await raw.execute(migration.script, timeout=PATIENCE_S)
-    await raw.execute("INSERT INTO loom.migrations (number) VALUES ($1)", migration.number)
+    await raw.execute(_DONE, migration.number)

@@ -2,6 +2,9 @@
 
 The application id says that it is ours, the user version which migrations it has had. All missing ones run in
 one immediate transaction: of several processes one migrates, and a migration killed half-way never happened.
+
+The views that people read are written out whole in the last migration called `views`, which is run once more after each later one.
+While tables change they are hollow, so that whatever stands on them still does, and no migration has to know what they read.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ from typing import Final, NamedTuple
 from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound, StoreUnavailable
 
 APPLICATION_ID: Final = 0x4C6F6F6D  # "Loom"
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 10
+VIEWS: Final = ("loom_runs", "loom_events", "loom_attributes", "loom_gates")
+"""What people may read with SQL (docs/guide/sql.md)."""
+
+_COLUMNS_OF: Final = "SELECT name FROM pragma_table_info(?)"
 _FOLDER: Final = Path(__file__).parent / "migrations"
 _STAMP: Final = """
     SELECT (SELECT application_id FROM pragma_application_id),
@@ -91,12 +98,30 @@ def migrate(raw: sqlite3.Connection, *, url: str) -> None:
 
 
 def _run_missing(raw: sqlite3.Connection, version: int) -> None:
-    for number, file in migrations():
-        if number > version:
-            for statement in statements(file.read_text("utf-8")):
-                raw.execute(statement)
+    scripts = migrations()
+    missing = [file for number, file in scripts if number > version]
+    if missing and not is_views(missing[-1]):
+        missing += [file for _, file in scripts if is_views(file)][-1:]
+    for file in missing:
+        _hollow(raw)
+        for statement in statements(file.read_text("utf-8")):
+            raw.execute(statement)
     raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     raw.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _hollow(raw: sqlite3.Connection) -> None:
+    """Let the views have their columns and no rows, and read no table."""
+    for name in VIEWS:
+        columns = [f'NULL AS "{column}"' for (column,) in raw.execute(_COLUMNS_OF, (name,))]
+        if columns:
+            raw.execute(f"DROP VIEW {name}")
+            raw.execute(f"CREATE VIEW {name} AS SELECT {', '.join(columns)} WHERE 0")
+
+
+def is_views(file: Path) -> bool:
+    """Whether a migration is the text of the views."""
+    return file.stem.endswith("_views")
 
 
 def migrations() -> list[tuple[int, Path]]:
