@@ -13,7 +13,16 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from loom.app.config import LoomApp
-from loom.plugins.sqlite.location import VARIABLE, is_postgres, loom_table, nearest_project, path_of, store_name
+from loom.plugins.sqlite.location import (
+    VARIABLE,
+    bundle_path,
+    is_bundle,
+    is_postgres,
+    loom_table,
+    nearest_project,
+    path_of,
+    store_name,
+)
 from loom.spi.event_store import Storage
 from loom_cli.errors import AppNotFound, AppNotImportable, StoreNotTheApps
 from loom_cli.flow_names import flow_names
@@ -48,6 +57,9 @@ def app_reference(given: str | None, *, folder: Path) -> AppReference:
 def load_app(given: str | None, *, store: str | None, folder: Path) -> LoomApp:
     """Import the app and return it; see `Cli.app`."""
     reference = app_reference(given, folder=folder)
+    name = store_name(store, folder=folder)
+    if is_bundle(name.text):
+        return _on_bundle(reference, name.base / bundle_path(name.text), folder)
     wanted = _wanted(store, folder) if store is not None else None
     _importable(folder)
     with _store_named(wanted):
@@ -55,6 +67,14 @@ def load_app(given: str | None, *, store: str | None, folder: Path) -> LoomApp:
     if wanted is not None and store_place(app.storage.url) != store_place(wanted.url):
         raise StoreNotTheApps(asked=wanted.url, app=app.storage.url)
     return app
+
+
+def _on_bundle(reference: AppReference, bundle: Path, folder: Path) -> LoomApp:
+    """Return the app with its code as it is, and the runs of a bundle, whatever store it is wired with."""
+    from loom.plugins.bundle import BundleStorage
+
+    _importable(folder)
+    return _attribute(_imported(reference), reference).on(BundleStorage(bundle))
 
 
 def named_object(text: str, named_by: str, *, folder: Path) -> Any:

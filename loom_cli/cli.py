@@ -102,15 +102,17 @@ class Cli:
         """Return the archive that *archive* or the surroundings name. It opens nothing yet.
 
         Raises:
-            Usage: nobody names one; the store itself is never taken for it.
+            Usage: nobody names one, or it is a bundle; the store itself is never taken for it.
         """
-        from loom.plugins.sqlite.location import archive_name
+        from loom.plugins.sqlite.location import archive_name, is_bundle
 
         name = archive_name(archive, folder=self.folder)
+        hint = "name a store for it with --archive URL, LOOM_ARCHIVE, or archive in [tool.loom]"
         if name is None:
-            hint = "name a store for it with --archive URL, LOOM_ARCHIVE, or archive in [tool.loom]"
             raise Usage("no archive is named", hint=hint)
-        return _opened(name, readonly=readonly)
+        if is_bundle(name.text):
+            raise Usage(f"{name.text} is a bundle, and no archive", hint=hint)
+        return _opened_database(name, readonly=readonly)
 
     def _store(self, store: str | None, *, readonly: bool) -> Storage:
         from loom.plugins.sqlite.location import DEFAULT_PATH, store_name
@@ -156,12 +158,23 @@ class Cli:
         return loaded.guarded(Strict(elsewhere=OTHER_HASHES if elsewhere else ()))
 
 
-def _opened(name: StoreName, *, readonly: bool) -> SqliteStorage | PostgresStorage:
-    from loom.plugins.sqlite import SqliteStorage
+def _opened(name: StoreName, *, readonly: bool) -> Storage:
+    from loom.plugins.sqlite.location import bundle_path, is_bundle
+
+    if is_bundle(name.text):
+        from loom.plugins.bundle import BundleStorage
+
+        return BundleStorage(name.base / bundle_path(name.text))
+    return _opened_database(name, readonly=readonly)
+
+
+def _opened_database(name: StoreName, *, readonly: bool) -> SqliteStorage | PostgresStorage:
     from loom.plugins.sqlite.location import is_postgres, path_of
 
     if is_postgres(name.text):
         from loom.plugins.postgres import PostgresStorage
 
         return PostgresStorage(name.text, readonly=readonly)
+    from loom.plugins.sqlite import SqliteStorage
+
     return SqliteStorage(name.base / path_of(name.text), readonly=readonly)

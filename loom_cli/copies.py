@@ -7,7 +7,7 @@ from typing import Any
 
 from loom.core.errors import InvalidDeclaration
 from loom.plugins.sqlite.copying import Copied
-from loom.plugins.sqlite.location import is_postgres
+from loom.plugins.sqlite.location import is_bundle, is_postgres
 from loom_cli.wording import counted
 
 
@@ -15,8 +15,10 @@ def file_of(url: str) -> Path:
     """Return the database file that the URL of a store names.
 
     Raises:
-        InvalidDeclaration: the store is in Postgres.
+        InvalidDeclaration: the store is in Postgres, or is a bundle.
     """
+    if is_bundle(url):
+        raise InvalidDeclaration("a bundle is one file, which is its own copy", hint="Copy the file.")
     if is_postgres(url):
         hint = "pg_dump --schema=loom --format=custom --file=loom.dump: docs/guide/backups.md"
         raise InvalidDeclaration("a store in Postgres is copied by its own tools", hint=hint)

@@ -82,6 +82,11 @@ class Results(Stream):
         OutputRefused: the system does not take it.
     """
 
+    def write_bytes(self, data: bytes) -> None:
+        """Hand on *data*, which is no text, as it is."""
+        self.flush()
+        self._try(lambda: self._behind.buffer.write(data))
+
     @contextmanager
     def set_apart(self, others: Stream) -> Iterator[None]:
         """Keep whoever writes to the descriptor of these, meanwhile, out of them: it is that of *others*.

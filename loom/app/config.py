@@ -75,10 +75,18 @@ class LoomApp:
 
     def guarded(self, guard: BodyGuard) -> LoomApp:
         """Return this app with the bodies of its flows watched by *guard*: on the same storage, with the same resources."""
+        return self._with(self.storage, self.content, guard=guard)
+
+    def on(self, storage: Storage) -> LoomApp:
+        """Return this app with its flows and resources on another *storage*, and the contents that are there."""
+        contents = content_of(storage)
+        return self._with(storage, contents, citing=ContentCiting(contents) if contents is not None else None)
+
+    def _with(self, storage: Storage, content: ContentStore | None, **changed: object) -> LoomApp:
         around, was = self.runtime.surroundings, self.runtime
         kept: Any = {each.name: getattr(around, each.name) for each in fields(around) if each.name != "storage"}
-        runtime = WorkflowRuntime(was.storage, flows=was.flows, tools=was.tools, **(kept | {"guard": guard}))
-        return LoomApp(runtime=runtime, registry=self.registry, resources=self.resources, content=self.content)
+        runtime = WorkflowRuntime(storage, flows=was.flows, tools=was.tools, **(kept | changed))
+        return LoomApp(runtime=runtime, registry=self.registry, resources=self.resources, content=content)
 
     async def __aenter__(self) -> Self:
         return self

@@ -29,15 +29,15 @@ from loom.spi.event_store import (
     Send,
 )
 from loom.spi.feed import Wakes, follow
+from loom.spi.listing import matches, newest
 from loom.spi.memory_compaction import MemoryCompaction
 from loom.spi.memory_lines import MemoryLines
-from loom.spi.memory_logs import Inserted, Log, Logs, Transaction, written_to
+from loom.spi.memory_logs import Inserted, Logs, Transaction, written_to
 from loom.spi.memory_trim import MemoryTrim
 from loom.spi.paging import first_page
 from loom.spi.ref_memory import MemoryRefs
 from loom.spi.schedule_memory import MemorySchedules
 from loom.spi.snapshot_memory import MemorySnapshots
-from loom.spi.where import fits
 
 
 class MemoryStorage(
@@ -141,12 +141,10 @@ class MemoryStorage(
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""
         now, last = self._kept.clock.now_ms(), self._kept.tip_link
-        rows = [self._kept.row(log, now) for log in self._logs.values() if _matches(log, query)]
+        logs = [log for log in self._logs.values() if matches(log.execution_id, log.index, query)]
         if query.tips:
-            rows = [row for row in rows if row.index.link == last(row.index.chain)]
-        if query.where is not None:
-            rows = [row for row in rows if fits(row, query.where)]
-        return sorted(rows, key=_age, reverse=True)[: query.limit]
+            logs = [log for log in logs if log.index.link == last(log.index.chain)]
+        return newest([self._kept.row(log, now) for log in logs], query)
 
     async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:
         """Return the index row of one execution, None when there is no such execution."""
@@ -199,21 +197,3 @@ class MemoryStorage(
             return await self.read(execution_id, start=sequence)
 
         return follow(read, self._wakes, execution_id, start=start)
-
-
-def _age(row: ExecutionRow) -> tuple[int, str]:
-    return row.index.started_at, row.execution_id
-
-
-def _matches(log: Log, query: ExecutionQuery) -> bool:
-    index = log.index
-    return (
-        (not query.statuses or index.status in query.statuses)
-        and (not query.flows or index.flow in query.flows)
-        and (not query.with_gates or index.gates != "[]")
-        and (query.due_before is None or (index.wake_at is not None and index.wake_at < query.due_before))
-        and (not query.chain or index.chain == query.chain)
-        and (not query.parent or index.parent == query.parent)
-        and (query.ended is None or index.ended == query.ended)
-        and (query.before is None or (index.started_at, log.execution_id) < query.before)
-    )

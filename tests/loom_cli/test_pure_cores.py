@@ -49,6 +49,8 @@ from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view
 from loom.lenses.proving import proof_of
 from loom.lenses.shapes import gate_json
+from loom.plugins.bundle.shapes import LogEntry, Manifest, Part
+from loom.plugins.bundle.writing import Written
 from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite.copying import Copied
 from loom.services.ageing import SweepTally
@@ -57,6 +59,7 @@ from loom.services.expiry import Tally
 from loom.services.reindexing import Became
 from loom.spi import ExecutionRow, RefMove, Request
 from loom_cli.branches import move_rows, promotion_words
+from loom_cli.bundling import bundle_json
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
 from loom_cli.commands.ps import row_json
@@ -164,6 +167,19 @@ CORES: Final[dict[str, Core]] = {
         lambda: copied_json(Path("a.db"), Path("b.db"), Copied(1, 2, 3, 4)),
         lambda shape: (shape["store"], shape["file"], shape["events"]) == ("sqlite:a.db", "b.db", 2),
         "backup copy.db --json",
+    ),
+    "bundle": Core(
+        bundle_json,
+        lambda: bundle_json(
+            Written(Manifest("loom", [ExecutionId("r1")], [LogEntry(ROW, [Part("p", 0, 4, 9, "")])], {}), "d1"),
+            Path("r1.loombundle"),
+            size=90,
+            unread=2,
+        ),
+        lambda shape: (
+            (shape["file"], shape["events"], shape["unread"], shape["digest"]) == ("r1.loombundle", 4, 2, "d1")
+        ),
+        "bundle r1 --json",
     ),
     "compact": Core(
         compacted_json,

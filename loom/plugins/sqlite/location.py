@@ -12,6 +12,8 @@ from loom.core.errors import InvalidDeclaration
 DEFAULT_PATH: Final = Path(".loom/loom.db")
 VARIABLE: Final = "LOOM_STORE"
 ARCHIVE_VARIABLE: Final = "LOOM_ARCHIVE"
+BUNDLE_SCHEME: Final = "bundle"
+BUNDLE_SUFFIX: Final = ".loombundle"
 
 
 class StoreName(NamedTuple):
@@ -118,6 +120,20 @@ def is_postgres(store: str) -> bool:
     """Whether the name of a store is that of a Postgres database."""
     scheme, separator, _ = store.partition("://")
     return bool(separator) and scheme.lower() in {"postgresql", "postgres"}
+
+
+def is_bundle(store: str) -> bool:
+    """Whether the name of a store is that of a run bundle: `bundle:path`, or a path with the ending of one."""
+    return store.startswith(f"{BUNDLE_SCHEME}:") or (store.endswith(BUNDLE_SUFFIX) and "://" not in store)
+
+
+def bundle_path(store: str) -> Path:
+    """Return the file that the name of a bundle stands for.
+
+    Raises:
+        InvalidDeclaration: it is empty, or names a home that is not known.
+    """
+    return path_of(store.removeprefix(f"{BUNDLE_SCHEME}:"))
 
 
 def nearest_project(folder: Path) -> Path | None:

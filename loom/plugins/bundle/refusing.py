@@ -1,0 +1,16 @@
+"""What is said to whoever would write to a bundle."""
+
+from __future__ import annotations
+
+from loom.core.errors import LoomError
+
+
+class BundleReadOnly(LoomError):
+    """Something was to be written to a bundle, which is for looking; nothing was. To ask again is of no use."""
+
+    code = "bundle-read-only"
+    hint = "loom import FILE brings its runs into a store, where they can be forked."
+
+    def __init__(self, *, store: str) -> None:
+        self.store = store
+        super().__init__(f"a bundle is for looking, and nothing is written to it ({store})")
