@@ -22,7 +22,7 @@ from loom.core.flow import Flow
 from loom.core.state import ExecutionState
 from loom.core.step import Step
 from loom.devtools.cut_off import CutOff, cut_off
-from loom.driving.replaying import Replayed, Replayer
+from loom.driving.replaying import Manner, Replayed, Replayer
 from loom.driving.verdicts import Verdict, VerdictKind
 from loom.spi.event_store import EventRecord
 
@@ -57,6 +57,7 @@ class Checking:
     """Replays stored runs against the code at hand, *flows* and *tools*, one after the other.
 
     *on_change* is that of the app, for flows that have none of their own: with `allow`, arguments may differ under the same code.
+    *manner* is how they are replayed, where not without a stop.
     """
 
     def __init__(
@@ -65,8 +66,9 @@ class Checking:
         tools: Mapping[str, Step[Any, Any]] | None = None,
         *,
         on_change: OnChange = "check",
+        manner: Manner | None = None,
     ) -> None:
-        self._replayer = Replayer(flows, tools, is_lenient=on_change == "allow")
+        self._replayer = Replayer(flows, tools, is_lenient=on_change == "allow", manner=manner)
 
     async def replayed(self, run: StoredRun) -> Replayed:
         """Return what came of the replay of *run*, cut off from the world."""

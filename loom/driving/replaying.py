@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, NoReturn, cast
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
 
 from loom import values
 from loom.core.envelope import EventEnvelope
@@ -67,10 +68,31 @@ class Replayed(NamedTuple):
     declined: Sequence[str] = ()
 
 
+class Manner(Protocol):
+    """How bodies are replayed: by which drive, with what for a context, and for how long at most (seconds; None: for ever)."""
+
+    time_max_s: float | None
+
+    def drive(
+        self, journal: Journal, setting: Setting, *, end: Event | None, flow: Flow[Any, Any], patience_s: float
+    ) -> ReplayDrive: ...
+
+    def context(
+        self, drive: ReplayDrive, tools: Mapping[str, Step[Any, Any]], log: logging.LoggerAdapter[Any]
+    ) -> Context: ...
+
+
+class Straight:
+    """Bodies are replayed without a stop."""
+
+    time_max_s: float | None = TIME_MAX_S
+    drive, context = ReplayDrive, Context
+
+
 class Replayer:
     """Replays logs against *flows* and *tools*, the code at hand. It knows no store, and holds nothing of a log.
 
-    One that *is_lenient* notes arguments that differ under the same code, too.
+    One that *is_lenient* notes arguments that differ under the same code, too. *manner* is how: loom/driving/breaking.py stops.
     """
 
     def __init__(
@@ -79,8 +101,9 @@ class Replayer:
         tools: Mapping[str, Step[Any, Any]] | None = None,
         *,
         is_lenient: bool = False,
+        manner: Manner | None = None,
     ) -> None:
-        self._is_lenient = is_lenient
+        self._is_lenient, self._manner = is_lenient, manner or Straight()
         self._flows, self._tools = dict(flows), dict(tools or {})
         self._wearing: set[str] = set()
         self._around = Surroundings(
@@ -155,7 +178,7 @@ class Replayer:
         is_same = same(state.facts.fingerprint, present)
         setting = self._setting(flow, present, is_same=is_same)
         patience_s = HASTE_S if flow.id in self._wearing else PATIENCE_S
-        drive = ReplayDrive(_journal(state), setting, end=end, flow=flow, patience_s=patience_s)
+        drive = self._manner.drive(_journal(state), setting, end=end, flow=flow, patience_s=patience_s)
         stopped = await self._until_it_stops(drive, flow)
         if drive.is_worn_out:
             self._wearing.add(flow.id)
@@ -168,9 +191,9 @@ class Replayer:
     async def _until_it_stops(self, drive: ReplayDrive, flow: Flow[Any, Any]) -> LoomError:
         run_id, driver = drive.state.execution_id, self._driver
         driver.drives[run_id] = drive
-        context = Context(drive, self._tools, FlowLog(run_id, flow.id, lambda: True))
+        context = self._manner.context(drive, self._tools, FlowLog(run_id, flow.id, lambda: True))
         try:
-            async with asyncio.timeout(TIME_MAX_S):
+            async with asyncio.timeout(self._manner.time_max_s):
                 await drive.run(partial(driver.body, flow, context, drive.state.facts))
         except LoomError as error:
             return error

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 import pytest
 
@@ -83,6 +83,7 @@ from loom_cli.sweeping import SweepPass, sweep_json
 from loom_cli.working import opening_words
 from tests.golden import logs
 from tests.golden.make import INDEX
+from tests.loom_cli.cores import OF_LOOKING, Core
 from tests.loom_cli.projects import loom
 
 CRASH: Final = Schedule.parse("step.1:crash-after")
@@ -90,15 +91,6 @@ LOGS: Final = {name: logs.read(name).events for name in ("hello", "fails", "wait
 HELLO: Final = logs.read("hello").log
 TEMPLATES: Final = template_files("app")
 FLOW: Final = b"import loom\n\n@loom.flow\nasync def hello(ctx: loom.Context) -> None: ...\n"
-
-
-class Core(NamedTuple):
-    """The function behind a command, a call of it with values, what it says, and a command line that comes to it."""
-
-    function: Callable[..., Any]
-    call: Callable[[], Any]
-    says: Callable[[Any], bool]
-    line: str
 
 
 TIMED: Final = """
@@ -136,6 +128,7 @@ ROW: Final = ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)
 RETRIED, FORKED = viewed("retried"), viewed("forked")
 
 CORES: Final[dict[str, Core]] = {
+    **OF_LOOKING,
     "new": Core(
         new_project,
         lambda: new_project("demo", TEMPLATES, loom_version="1.2.3"),

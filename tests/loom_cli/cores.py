@@ -1,0 +1,33 @@
+"""What stands behind a command, and those of the commands that look into one run: the table of test_pure_cores.py goes on here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from loom.driving.breaking import Point
+from loom.lenses.execution import execution_view
+from loom.lenses.folding import fold_at
+from loom_cli.breaking import Wish, points
+from tests.golden import logs
+
+
+class Core(NamedTuple):
+    """The function behind a command, a call of it with values, what it says, and a command line that comes to it."""
+
+    function: Callable[..., Any]
+    call: Callable[[], Any]
+    says: Callable[[Any], bool]
+    line: str
+
+
+HELLO: Final = logs.read("hello").events
+
+OF_LOOKING: Final[dict[str, Core]] = {
+    "debug": Core(
+        points,
+        lambda: points(execution_view(fold_at(HELLO), HELLO), Wish(["before:greet"])),
+        lambda found: found == [Point("before", "greet")],
+        "debug r1",
+    ),
+}
