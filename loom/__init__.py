@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from loom.coordination.children import Child, await_all, await_child, await_children, spawn
     from loom.coordination.live_query import watch
     from loom.coordination.saga import saga
+    from loom.coordination.subscribing import subscribe
     from loom.core.arms import gate, timer, topic
     from loom.core.block import Scope, ScopeTask
     from loom.core.choice import Choice
@@ -110,6 +111,7 @@ __all__ = [
     "spawn",
     "sqlite_storage",
     "step",
+    "subscribe",
     "timer",
     "tool",
     "topic",
@@ -177,6 +179,7 @@ _HOMES = {
     "topic": "loom.core.arms",
     "tool": "loom.core.step",
     "watch": "loom.coordination.live_query",
+    "subscribe": "loom.coordination.subscribing",
 }
 
 

@@ -71,6 +71,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("ps", "loom_cli.commands.ps", "List executions, the newest first"),
         Row("show", "loom_cli.commands.show", "Say where an execution stands and what it waits for"),
         Row("logs", "loom_cli.commands.logs", "Print the events of an execution, or follow them"),
+        Row("tail", "loom_cli.commands.tail", "Follow the events of all runs, whoever drives them"),
         Row("watch", "loom_cli.commands.watch", "Watch a run go on until it has ended"),
         Row("debug", "loom_cli.commands.debug", "Replay a run and stop in the body of its flow"),
         Row("graph", "loom_cli.commands.graph", "Draw a flow, with what a run visited of it"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from loom.core.envelope import EDITED, SIMULATED, EventEnvelope
 from loom.kernel.fold import EVENTS, USER_PREFIX
 from loom.lenses.folding import is_newer
+from loom_cli.errors import Usage
 from loom_cli.wording import CAUSE_WORDS, end_words, joined
 
 Event = EventEnvelope[Any]
@@ -90,6 +92,21 @@ def matches(type_: str, globs: list[str]) -> bool:
 def unknown_types(globs: list[str]) -> list[str]:
     """Return those of *globs* that fit no type there is; the author's own types are not known here."""
     return [g for g in globs if not g.startswith(USER_PREFIX) and not any(fnmatchcase(name, g) for name in EVENTS)]
+
+
+def globs_of(types: Sequence[str]) -> list[str]:
+    """Return the types that were asked for, as they are compared.
+
+    Raises:
+        Usage: one fits none that there is.
+    """
+    globs = [type_ if "." in type_ else type_.upper() for type_ in types]
+    if unknown := unknown_types(globs):
+        name = unknown[0]
+        begun = [f"'{name}_*'"] if any(each.startswith(f"{name}_") for each in EVENTS) else []
+        near = begun or difflib.get_close_matches(name, EVENTS) or ["STEP_COMPLETED"]
+        raise Usage(f"no event is of type {name!r}", hint=f"--type {near[0]}")
+    return globs
 
 
 def failure_text(failure: Mapping[str, Any]) -> str:

@@ -67,6 +67,7 @@ GOLDEN = [
     "timer",
     "tool",
     "topic",
+    "subscribe",
     "watch",
 ]
 """What an app may import. A name leaves this list only with a new major version."""

@@ -22,6 +22,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "MvJD57KPKaeNTT7Wd1fQqQ"},
     "REF_STORE_SPI_VERSION": {"1.0.0": "c9Ogme20x9tNx4E-y0SdOA"},
     "EVENT_FORK_SPI_VERSION": {"1.0.0": "c5Am96tY6MuVD1LZaKiKxA"},
+    "CHANGE_FEED_SPI_VERSION": {"1.0.0": "L9Bf4rNPQUh5zsOrV2ckNQ"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},

@@ -8,6 +8,7 @@
     |           BranchWasCut
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound; ContentMissing     spi/content_store.py
+    |              CursorUnknown                         spi/change_feed.py
     |- NotSerializable: ResultTooLarge; RecordUnreadable, InvalidPayload  values/ and its parts
     |- EntryTooLarge                                      spi/limits.py
     |- ContentNotWired, DigestTooLarge                    core/claims.py

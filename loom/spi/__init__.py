@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from loom.spi.archive_store import ARCHIVE_STORE_SPI_VERSION, ArchivedLife, ArchiveStore
     from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, Action, ExecutionAuthorizer
+    from loom.spi.change_feed import CHANGE_FEED_SPI_VERSION, Change, ChangeFeed, CursorUnknown
     from loom.spi.clock import (
         CLOCK_SPI_VERSION,
         Clock,
@@ -106,6 +107,7 @@ __all__ = [
     "ADMISSION_STORE_SPI_VERSION",
     "ARCHIVE_STORE_SPI_VERSION",
     "AUTHORIZER_SPI_VERSION",
+    "CHANGE_FEED_SPI_VERSION",
     "CLOCK_SPI_VERSION",
     "CONTENT_STORE_SPI_VERSION",
     "EVENT_FORK_SPI_VERSION",
@@ -128,6 +130,8 @@ __all__ = [
     "ArchiveStore",
     "ArchivedLife",
     "Below",
+    "Change",
+    "ChangeFeed",
     "Citation",
     "Citer",
     "Claim",
@@ -141,6 +145,7 @@ __all__ = [
     "ContentRef",
     "ContentStore",
     "ContentWriter",
+    "CursorUnknown",
     "Deleted",
     "EndedIndex",
     "Entropy",
@@ -225,6 +230,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CHANGE_FEED_SPI_VERSION": "loom.spi.change_feed",
+    "Change": "loom.spi.change_feed",
+    "ChangeFeed": "loom.spi.change_feed",
+    "CursorUnknown": "loom.spi.change_feed",
     "Below": "loom.spi.event_trim",
     "ADMISSION_STORE_SPI_VERSION": "loom.spi.admission_store",
     "Admission": "loom.spi.admission_store",

@@ -11,10 +11,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from typing import TypeAlias
 
 from loom.core.ids import ExecutionId
+from loom.spi.change_feed import Change
 from loom.spi.event_store import EventRecord
 
 ReadPage: TypeAlias = Callable[[int], Awaitable[Sequence[EventRecord]]]
 """Reads the page of one log that begins at a sequence."""
+
+ReadChanges: TypeAlias = Callable[[str], Awaitable[Sequence[Change]]]
+"""Reads the page of changes behind a cursor."""
 
 
 class Wakes:
@@ -22,12 +26,15 @@ class Wakes:
 
     def __init__(self) -> None:
         self._waiting: dict[ExecutionId, set[_Waiter]] = {}
+        self._waiting_for_any: set[_Waiter] = set()
 
     def wake(self, execution_ids: Iterable[ExecutionId]) -> None:
         """Let everybody who waits for one of these logs read again."""
         for execution_id in execution_ids:
             for waiter in tuple(self._waiting.get(execution_id, ())):
                 waiter.wake()
+        for waiter in tuple(self._waiting_for_any):
+            waiter.wake()
 
     def wake_all(self) -> None:
         """Let everybody read again."""
@@ -42,6 +49,16 @@ class Wakes:
             yield waiter.event
         finally:
             self._leave(execution_id, waiter)
+
+    @contextlib.contextmanager
+    def waiting_for_any(self) -> Iterator[asyncio.Event]:
+        """Give an event of the running loop that is set whenever any log may have grown."""
+        waiter = _Waiter()
+        self._waiting_for_any.add(waiter)
+        try:
+            yield waiter.event
+        finally:
+            self._waiting_for_any.discard(waiter)
 
     def _leave(self, execution_id: ExecutionId, waiter: _Waiter) -> None:
         waiters = self._waiting[execution_id]
@@ -72,6 +89,21 @@ async def follow(
                 yield record
             if page:
                 start = page[-1].sequence + 1  # events before may have been removed meanwhile
+            else:
+                await _set_within(grown, poll_s)
+
+
+async def follow_changes(
+    read: ReadChanges, wakes: Wakes, *, after: str, poll_s: float | None = None
+) -> AsyncIterator[Sequence[Change]]:
+    """Yield the pages of changes behind *after*, for ever; look again after *poll_s* seconds (None: when woken)."""
+    with wakes.waiting_for_any() as grown:
+        while True:
+            grown.clear()
+            page = await read(after)
+            if page:
+                after = page[-1].cursor
+                yield page
             else:
                 await _set_within(grown, poll_s)
 

@@ -30,6 +30,7 @@ from loom.spi.event_store import (
 )
 from loom.spi.feed import Wakes, follow
 from loom.spi.listing import matches, newest
+from loom.spi.memory_changes import MemoryChanges
 from loom.spi.memory_compaction import MemoryCompaction
 from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Logs, Transaction, written_to
@@ -41,11 +42,18 @@ from loom.spi.snapshot_memory import MemorySnapshots
 
 
 class MemoryStorage(
-    MemorySchedules, MemoryLines, MemorySnapshots, MemoryCompaction, MemoryTrim, MemoryArchive, MemoryRefs
+    MemorySchedules,
+    MemoryLines,
+    MemorySnapshots,
+    MemoryCompaction,
+    MemoryTrim,
+    MemoryArchive,
+    MemoryRefs,
+    MemoryChanges,
 ):
     """A `Storage` that forgets everything with the object.
 
-    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
     `ArchiveStore`.
     Closing it keeps what it holds.
     *clock* is the one by which leases and calls are judged.

@@ -95,6 +95,8 @@ class Logs:
         self.by_id: dict[ExecutionId, Log] = {}
         self.due = DueTimes(self.by_id)
         self.names: list[ExecutionId] = []
+        self.written: list[tuple[ExecutionId, Incarnation, int, int]] = []
+        """What was appended, in order: to which life, from which sequence, and up to but not including which."""
         self._tips: dict[str, Log] = {}
         self._incarnations = itertools.count(1)
 
@@ -126,6 +128,7 @@ class Logs:
         log = self.begin(item.execution_id, item.index)
         log.events = [*copied, *item.events]
         log.length = len(log.events)
+        self.written.append((log.execution_id, log.incarnation, 0, log.length))
         result = Appended(log.incarnation, log.length)
         log.appended, log.source = {(item.append_id, item.expected): result}, source
         self.due.note(log)
@@ -227,6 +230,7 @@ class Transaction:
     def _write(self, item: Append) -> Appended:
         log = self._logs.by_id.get(item.execution_id) or self._logs.begin(item.execution_id, item.index)
         log.events.extend(item.events)
+        self._logs.written.append((log.execution_id, log.incarnation, log.length, log.length + len(item.events)))
         log.length += len(item.events)
         log.index = item.index
         if log.index.ended != (log.ended_at is not None):

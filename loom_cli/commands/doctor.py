@@ -21,6 +21,7 @@ from loom.plugins.sqlite.schema import SCHEMA_VERSION
 from loom.spi.admission_store import ADMISSION_STORE_SPI_VERSION
 from loom.spi.archive_store import ARCHIVE_STORE_SPI_VERSION
 from loom.spi.authorizer import AUTHORIZER_SPI_VERSION
+from loom.spi.change_feed import CHANGE_FEED_SPI_VERSION
 from loom.spi.clock import CLOCK_SPI_VERSION
 from loom.spi.content_store import CONTENT_STORE_SPI_VERSION
 from loom.spi.errors import StoreNotFound
@@ -111,6 +112,7 @@ def contracts() -> Report:
         "event_trim_spi": EVENT_TRIM_SPI_VERSION,
         "snapshot_store_spi": SNAPSHOT_STORE_SPI_VERSION,
         "archive_store_spi": ARCHIVE_STORE_SPI_VERSION,
+        "change_feed_spi": CHANGE_FEED_SPI_VERSION,
         "authorizer_spi": AUTHORIZER_SPI_VERSION,
         "clock_spi": CLOCK_SPI_VERSION,
         "host_spi": HOST_SPI_VERSION,

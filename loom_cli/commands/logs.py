@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
@@ -19,7 +18,6 @@ from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
 from loom.driving.snapshots import state_of
 from loom.driving.stored_log import base_beyond, checkpoint_of
 from loom.kernel.codec import decode_events
-from loom.kernel.fold import EVENTS
 from loom.lenses.folding import event_json, legible, states
 from loom.lenses.timeline import is_about
 from loom.services.archived import ArchivedEvent, read_archived
@@ -27,7 +25,7 @@ from loom.spi.archive_store import ArchiveStore
 from loom.spi.event_store import EventRecord, Storage
 from loom_cli.cli import Cli
 from loom_cli.errors import AmbiguousExecution, Usage
-from loom_cli.event_lines import event_line, matches, style_of, unknown_types
+from loom_cli.event_lines import event_line, globs_of, matches, style_of
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.ids import meant_id
@@ -87,7 +85,7 @@ def logs(
     Example: loom logs refund-42 --archived --archive archive.db
     """
     cli = Cli.of(ctx)
-    globs = _known(type_ or [])
+    globs = globs_of(type_ or [])
     if follow and archived:
         raise Usage("what is in an archive grows no more", hint="leave --follow or --archived off")
     if archive is not None and not archived:
@@ -259,13 +257,3 @@ class _Listing:
             for event in decode_events(run_id, records):
                 self._names[start] = str(getattr(legible(event).payload, "id", f"event {start}"))
         return self._names[start]
-
-
-def _known(types: list[str]) -> list[str]:
-    globs = [type_ if "." in type_ else type_.upper() for type_ in types]
-    if unknown := unknown_types(globs):
-        name = unknown[0]
-        begun = [f"'{name}_*'"] if any(each.startswith(f"{name}_") for each in EVENTS) else []
-        near = begun or difflib.get_close_matches(name, EVENTS) or ["STEP_COMPLETED"]
-        raise Usage(f"no event is of type {name!r}", hint=f"--type {near[0]}")
-    return globs

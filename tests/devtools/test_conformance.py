@@ -45,6 +45,7 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory-schedules": ("schedule-store", MemoryStorage),
     "memory-lines": ("admission-store", MemoryStorage),
     "memory-trim": ("event-trim", MemoryStorage),
+    "memory-changes": ("change-feed", MemoryStorage),
     "memory-snapshots": ("snapshot-store", MemoryStorage),
     "sqlite-snapshots": ("snapshot-store", sqlite),
     "sqlite-schedules": ("schedule-store", sqlite),

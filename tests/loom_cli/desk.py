@@ -343,10 +343,24 @@ class Running:
             assert time.monotonic() < deadline, never
             select.select([], [], [], 0.02)
 
+    def next_line(self) -> str:
+        """Return the next line of its results, once there is one."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def stop_reading(self) -> None:
+        """Close the pipe of its results."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
     def ended(self) -> Ended:
         """Return how the process ended, once it has."""
-        out, _ = self._process.communicate(timeout=60)
+        if self._process.stdout is not None and self._process.stdout.closed:
+            self._process.wait(timeout=60)
+            out = ""
+        else:
+            out, _ = self._process.communicate(timeout=60)
         return Ended(self._process.returncode, out, self._said.read_text(encoding="utf-8"))

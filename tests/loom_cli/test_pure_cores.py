@@ -17,6 +17,7 @@ import pytest
 
 import loom_cli
 from loom.coordination.live_query import Change
+from loom.coordination.subscribing import RunEvent
 from loom.core.errors import LoomError
 from loom.core.facts import ExecutionMigrated
 from loom.core.flow import flow
@@ -63,6 +64,7 @@ from loom_cli.bundling import bundle_json
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
 from loom_cli.commands.ps import row_json
+from loom_cli.commands.tail import tail_json
 from loom_cli.compacting import compacted_json
 from loom_cli.content_places import before_all
 from loom_cli.copies import copied_json
@@ -272,6 +274,12 @@ CORES: Final[dict[str, Core]] = {
         lambda: row_json(ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)),
         lambda shape: (shape["id"], shape["length"], shape["gates"]) == ("r1", 4, []),
         "ps --json",
+    ),
+    "tail": Core(
+        tail_json,
+        lambda: tail_json(RunEvent(LOGS["hello"][0], Incarnation(7), "12")),
+        lambda shape: (shape["sequence"], shape["incarnation"], shape["cursor"]) == (0, 7, "12"),
+        "tail --all --once --json",
     ),
     "schedules": Core(
         schedule_json,

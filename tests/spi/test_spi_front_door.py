@@ -12,6 +12,10 @@ from loom import spi
 
 GOLDEN = [
     "ADMISSION_STORE_SPI_VERSION",
+    "CHANGE_FEED_SPI_VERSION",
+    "Change",
+    "ChangeFeed",
+    "CursorUnknown",
     "Among",
     "Compared",
     "Every",

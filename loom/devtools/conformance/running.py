@@ -19,6 +19,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.devtools.conformance.admission_store import AdmissionStoreConformance
 from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.authorizer import AuthorizerConformance
+from loom.devtools.conformance.change_feed import ChangeFeedConformance
 from loom.devtools.conformance.clock import ClockConformance, EntropyConformance
 from loom.devtools.conformance.content_store import ContentStoreConformance
 from loom.devtools.conformance.event_fork import EventForkConformance
@@ -56,6 +57,7 @@ KITS: Final[Mapping[str, Kit]] = {
     "event-trim": Kit(EventTrimConformance, "store"),
     "archive-store": Kit(ArchiveStoreConformance, "store"),
     "content-store": Kit(ContentStoreConformance, "store"),
+    "change-feed": Kit(ChangeFeedConformance, "store"),
     "clock": Kit(ClockConformance, "clock"),
     "entropy": Kit(EntropyConformance, "entropy"),
     "host": Kit(HostConformance, "host"),

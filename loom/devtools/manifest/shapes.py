@@ -22,6 +22,7 @@ from loom.spi import (
     admission_store,
     archive_store,
     authorizer,
+    change_feed,
     clock,
     content_store,
     event_fork,
@@ -100,6 +101,11 @@ def event_trim_spi() -> JsonObject:
     interfaces = {each.__name__: interface(each) for each in (spi.EndedIndex, spi.EventTrim)}
     records = {each.__name__: record(each) for each in (spi.Below, spi.Deleted, spi.Kept, spi.Link)}
     return {"interfaces": interfaces, "records": records, "WhyKept": list(typing.get_args(spi.WhyKept))}
+
+
+def change_feed_spi() -> JsonObject:
+    """Return the shape of what tells what has been appended to any log."""
+    return {"ChangeFeed": interface(spi.ChangeFeed), "Change": record(spi.Change)}
 
 
 def snapshot_store_spi() -> JsonObject:
@@ -239,6 +245,7 @@ VERSIONS: Final = {
     "EVENT_FORK_SPI_VERSION": Version(event_fork, event_fork_spi),
     "REF_STORE_SPI_VERSION": Version(ref_store, ref_store_spi),
     "AUTHORIZER_SPI_VERSION": Version(authorizer, authorizer_spi),
+    "CHANGE_FEED_SPI_VERSION": Version(change_feed, change_feed_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),
     "SCHEDULER_SPI_VERSION": Version(scheduler, scheduler_spi),

@@ -24,6 +24,13 @@ _MAY: Final = """
     WHERE run = $1 AND id = $2 AND length > $3
       AND NOT EXISTS (SELECT FROM loom.snapshots WHERE run = $1 AND sequence >= $3 AND is_checkpoint)
 """
+# What stays of that which was appended together is a change still: see changes.py.
+_NUMBER: Final = """
+    UPDATE loom.events AS v SET changed = (
+        SELECT changed FROM loom.events
+        WHERE run = v.run AND sequence < v.sequence AND changed IS NOT NULL ORDER BY sequence DESC LIMIT 1)
+    WHERE run = $1 AND changed IS NULL AND (sequence = $2 + 1 OR (sequence <= $2 AND type = ANY ($3::text[])))
+"""
 _REMOVE: Final = """
     WITH gone AS (DELETE FROM loom.events WHERE run = $1 AND sequence <= $2 AND type <> ALL ($3::text[]) RETURNING 1)
     SELECT count(*) FROM gone
@@ -75,6 +82,7 @@ class PostgresCompaction(ABC):
                 await raw.execute(_ALONE, head.incarnation)
                 if not await raw.fetchval(_MAY, head.incarnation, head.execution_id, head.sequence):
                     return None
+                await raw.execute(_NUMBER, head.incarnation, head.sequence, list(keeping))
                 removed: int = await raw.fetchval(_REMOVE, head.incarnation, head.sequence, list(keeping))
                 await raw.execute(_EARLIER, head.incarnation, head.sequence)
                 return removed if await put(raw, checkpoint) else None

@@ -15,6 +15,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres import reading
 from loom.plugins.postgres.archive import PostgresArchive
+from loom.plugins.postgres.changes import PostgresChanges
 from loom.plugins.postgres.compaction import PostgresCompaction
 from loom.plugins.postgres.compression import SnapshotCompression, checked_compression
 from loom.plugins.postgres.contents import PostgresContent
@@ -60,10 +61,11 @@ class PostgresStorage(
     PostgresArchive,
     PostgresForks,
     PostgresRefs,
+    PostgresChanges,
 ):
     """A `Storage` in the schema `loom` of a Postgres database.
 
-    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
     `ArchiveStore`.
     The schema is made by the first write; with *readonly* nothing is made or changed. A batch is written in one round
     trip, on one of up to *connections* connections; an answer is waited for up to *timeout_s* seconds. A feed looks for what
@@ -213,14 +215,17 @@ class PostgresStorage(
             StoreUnavailable: the store was closed meanwhile.
         """
         session = self._sessions.current()
-        if self._channel is not None:
-            session.ear.start()
+        self._hear()
 
         async def read(sequence: int) -> Sequence[EventRecord]:
             page = partial(reading.events, start=sequence, stop=None, limit_bytes=4 << 20)
             return await session.run(lambda raw: page(raw, execution_id))
 
         return follow(read, self._wakes, execution_id, start=start, poll_s=self._poll_s)
+
+    def _hear(self) -> None:
+        if self._channel is not None:
+            self._sessions.current().ear.start()
 
     async def _read(self, work: Callable[[Raw], Awaitable[T]]) -> T:
         return await self._sessions.current().run(work)

@@ -13,6 +13,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import orjson
 
+from loom.plugins.sqlite.changes import noting_cuts
 from loom.plugins.sqlite.snapshots import put
 from loom.spi.event_store import Lane, Request
 from loom.spi.paging import first_page
@@ -77,7 +78,8 @@ def _trim(raw: sqlite3.Connection, checkpoint: Snapshot, keeping: Sequence[str])
     place = {"run": head.incarnation, "id": head.execution_id, "sequence": head.sequence}
     if raw.execute(_MAY, place).fetchone() is None:
         return None
-    removed = raw.execute(_REMOVE, (head.incarnation, head.sequence, orjson.dumps(list(keeping)).decode())).rowcount
+    with noting_cuts(raw):
+        removed = raw.execute(_REMOVE, (head.incarnation, head.sequence, orjson.dumps(list(keeping)).decode())).rowcount
     raw.execute(_EARLIER, (head.incarnation, head.sequence))
     put(raw, checkpoint)
     return removed

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound, StoreUnavailable
 
 APPLICATION_ID: Final = 0x4C6F6F6D  # "Loom"
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 11
 VIEWS: Final = ("loom_runs", "loom_events", "loom_attributes", "loom_gates")
 """What people may read with SQL (docs/guide/sql.md)."""
 

@@ -19,6 +19,7 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.files import FileContent
 from loom.plugins.sqlite import reading
 from loom.plugins.sqlite.archive import SqliteArchive
+from loom.plugins.sqlite.changes import SqliteChanges
 from loom.plugins.sqlite.compaction import SqliteCompaction
 from loom.plugins.sqlite.connection import SqliteSettings
 from loom.plugins.sqlite.deciding import Insert, Inserted, with_following
@@ -63,10 +64,11 @@ class SqliteStorage(
     SqliteArchive,
     SqliteForks,
     SqliteRefs,
+    SqliteChanges,
 ):
     """A `Storage` in one SQLite file, in WAL mode and synced at every commit.
 
-    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore` and an `EventTrim`, too, and may be opened as an
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
     `ArchiveStore`.
     The file and its directory are made by the first write, with the permissions that the umask gives; with
     *readonly* nothing is made or changed, and a missing file is `StoreNotFound`. Another process's lock is

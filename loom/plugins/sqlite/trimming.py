@@ -11,6 +11,7 @@ import orjson
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite import reading
+from loom.plugins.sqlite.changes import noting_cuts
 from loom.spi import deleting
 from loom.spi.clock import Clock
 from loom.spi.deleting import LogStand
@@ -158,8 +159,9 @@ def _stands(raw: sqlite3.Connection, statement: str, given: Sequence[str]) -> li
 def _forget(raw: sqlite3.Connection, heads: Sequence[Head]) -> None:
     """Delete all that the tables keep by these runs."""
     runs, ids = _json([head.incarnation for head in heads]), _json([head.execution_id for head in heads])
-    for table in (*BY_LIFE, "executions"):
-        raw.execute(f"DELETE FROM {table} WHERE run IN {_AMONG}", (runs,))  # noqa: S608
+    with noting_cuts(raw):
+        for table in (*BY_LIFE, "executions"):
+            raw.execute(f"DELETE FROM {table} WHERE run IN {_AMONG}", (runs,))  # noqa: S608
     for table in BY_ID:
         raw.execute(f"DELETE FROM {table} WHERE run IN {_AMONG}", (ids,))  # noqa: S608
 

@@ -1,0 +1,105 @@
+"""`loom tail`: the events of all runs, as `loom.subscribe` gives them."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loom_cli.cli import Cli
+from loom_cli.errors import Usage
+from loom_cli.event_lines import EventLine, event_line, globs_of, matches, style_of
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.options import JsonOption, StoreOption
+from loom_cli.readable import readable
+from loom_cli.screen import Screen, Styled
+from loom_cli.times import date_time, time_of_day
+
+if TYPE_CHECKING:
+    from loom.coordination.subscribing import RunEvent
+    from loom.spi.event_store import Storage
+
+app = command_app()
+
+
+@app.command()
+def tail(
+    ctx: typer.Context,
+    *,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="CURSOR", help="Begin behind the event that has this cursor.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Begin with the first event there is, not with what comes now.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="End with the last event there is, and wait for none.")] = False,
+    type_: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="Only such events; `*FAILED` and the like fit; may be repeated."),
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> ExitCode:
+    """Follow the events of all runs, whoever drives them.
+
+    Each comes once, once it is on disk, those of a run in their order. --json prints one object a line, with the cursor behind it:
+    who is given it by --after misses nothing and sees nothing twice.
+
+    Example: loom tail
+
+    Example: loom tail --all --once --type '*_FAILED' --json
+    """
+    cli = Cli.of(ctx)
+    if after is not None and every:
+        raise Usage("--after and --all each say where to begin", hint="give one of them")
+    if once and after is None and not every:
+        raise Usage("nothing is there behind the last event", hint="add --all, or --after CURSOR")
+    cli.run(_tail(cli, cli.reader(store), "" if every else after, globs_of(type_ or []), once=once, as_json=as_json))
+    return ExitCode.DONE
+
+
+async def _tail(cli: Cli, storage: Storage, after: str | None, globs: list[str], *, once: bool, as_json: bool) -> None:
+    from loom.coordination.subscribing import all_events
+    from loom.kernel.errors import LogCorrupt
+    from loom.spi.change_feed import ChangeFeed
+
+    if after is None and isinstance(storage, ChangeFeed):
+        after = await storage.latest()
+    async with aclosing(all_events(storage, after=after or "", follow=not once)) as events:
+        while True:
+            try:
+                each = await anext(events)
+            except StopAsyncIteration:
+                return
+            except LogCorrupt as damaged:
+                cli.screen.note(f"{damaged}: it is left out")
+                continue
+            if matches(each.event.type, globs):
+                _print(cli.screen, each, as_json=as_json)
+
+
+def tail_json(each: RunEvent) -> dict[str, Any]:
+    """Return the shape of docs/reference/json.md: that of an event in `loom logs`, and what makes it one of many runs."""
+    from loom.lenses.folding import event_json
+
+    return {**event_json(each.event), "incarnation": each.incarnation, "cursor": each.cursor}
+
+
+def _print(screen: Screen, each: RunEvent, *, as_json: bool) -> None:
+    if as_json:
+        screen.json(tail_json(each), indent=None)
+    else:
+        event = each.event
+        at = time_of_day(event.at) if screen.terminal else f"{date_time(event.at)}.{event.at % 1000:03}"
+        line: EventLine = event_line(event, lambda sequence: f"event {sequence}")
+        value = "" if line.value is None else screen.brief(readable(line.value), 10**6)
+        says = "  ".join(word for word in (line.about, line.says, value) if word)
+        screen.line(
+            Styled(f"{at}  ", "dim"),
+            f"{event.execution_id}  ",
+            Styled(f"{event.type}  ", style_of(event.type)),
+            Styled(screen.cut(says, max(screen.width // 2, 12)), "red" if line.is_failure else "dim"),
+        )
+    screen.flush()
