@@ -16,6 +16,7 @@ from loom.core.retention import PinPredicate
 from loom.services import expiry
 from loom.services.archiving import archive_log
 from loom.services.expiry import Candidate, Family, Tally
+from loom.services.pinning import pinned_among
 from loom.spi.archive_store import ArchiveStore
 from loom.spi.event_store import ExecutionRow, Storage
 from loom.spi.event_trim import EndedIndex, EventTrim
@@ -79,6 +80,7 @@ class Retention:
 
         Raises:
             ArchiveConflict: the archive has something else in the place of what was to go.
+            InvalidDeclaration: the pins gave no names.
             StoreError: each family is there whole, or gone whole.
         """
         self.before = before = await self._store.now_ms() - self._ttl_ms
@@ -115,9 +117,11 @@ class Retention:
         """Return *families* but for those that are pinned, which are counted."""
         if self._pins is None or not families:
             return list(families)
-        pinned = set(await self._pins.pinned_runs([head.execution_id for family in families for head in family.heads]))
+        names = [head.execution_id for family in families for head in family.heads]
+        pinned = await pinned_among(self._pins.pinned_runs, names)
         going = [family for family in families if not any(head.execution_id in pinned for head in family.heads)]
-        self.tally.kept["pinned"] += len(families) - len(going)
+        if stay := len(families) - len(going):
+            self.tally.kept["pinned"] += stay
         return going
 
     async def _descend(self, candidates: Sequence[Candidate]) -> None:

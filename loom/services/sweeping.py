@@ -14,6 +14,7 @@ from typing import Final
 from loom.core.ids import ContentRef, ExecutionId
 from loom.core.retention import PinPredicate
 from loom.services.ageing import SETTLING_MS, RunStanding, SweepTally, Verdict, cites_nothing, verdict
+from loom.services.pinning import pinned_among
 from loom.spi.content_store import Citation, Citer, Content, ContentStore
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 
@@ -43,6 +44,8 @@ class ContentSweep:
         self._ttl_ms, self._dry_run = ttl_ms, dry_run
         self._is_stopped = False
         self._known: OrderedDict[ExecutionId, tuple[ExecutionRow, RunStanding] | None] = OrderedDict()
+        self._known_now: set[ExecutionId] = set()
+        """Of which runs it was looked up for the page under way where they stand."""
         self._reopened: dict[ExecutionId, bool] = {}
         self.tally = SweepTally()
         self.before = 0
@@ -58,6 +61,7 @@ class ContentSweep:
         A dry run removes nothing, and returns what would become of them now.
 
         Raises:
+            InvalidDeclaration: the pins gave no names.
             StoreError: each content is there whole, or gone whole.
         """
         now = await self._contents.now_ms()
@@ -77,6 +81,7 @@ class ContentSweep:
         await asyncio.sleep(0 if self._dry_run else min(took, REST_MAX_S))
 
     async def _sweep(self, page: Sequence[Content], *, settled: int) -> None:
+        self._known_now.clear()
         citations: dict[ContentRef, list[Citation]] = {content.ref: [] for content in page}
         for citation in await self._contents.citations([*citations]):
             citations[citation.ref].append(citation)
@@ -85,8 +90,16 @@ class ContentSweep:
         judged = []
         for content in page:
             cited = citations[content.ref]
-            found = await self._judged(content, cited, standings, settled=settled)
-            judged.append((content, Verdict("pinned") if content.ref in pinned else found))
+            found = (
+                Verdict("pinned") if content.ref in pinned else await self._judged(content, cited, standings, settled)
+            )
+            if found.by is not None and self._is_stale(
+                cited
+            ):  # a run may have been opened again since it was looked at
+                self._forget({each.by.execution_id for each in cited})
+                standings |= await self._standings({each.by for each in cited})
+                found = await self._judged(content, cited, standings, settled)
+            judged.append((content, found))
         going = [content for content, found in judged if found.by is not None]
         gone = [
             each for found in citations.values() for each in found if cites_nothing(each, standings, settled=settled)
@@ -99,7 +112,7 @@ class ContentSweep:
         self.tally.forgotten += len(gone)
 
     async def _judged(
-        self, content: Content, cited: Sequence[Citation], standings: dict[Citer, RunStanding], *, settled: int
+        self, content: Content, cited: Sequence[Citation], standings: dict[Citer, RunStanding], settled: int
     ) -> Verdict:
         found = verdict(content, cited, standings, before=self.before, settled=settled)
         if not found.holders:
@@ -112,10 +125,10 @@ class ContentSweep:
         """Return which contents are pinned, by themselves or with a run that cites them."""
         if self._pins is None:
             return ()
-        refs = set[str](await self._pins.pinned_contents([*citations]))
+        refs = await pinned_among(self._pins.pinned_contents, [*citations])
         of_ref = {ref: {name for each in found for name in self._names(each.by)} for ref, found in citations.items()}
         names = sorted(set[ExecutionId]().union(*of_ref.values()))
-        pinned = set(await self._pins.pinned_runs(names)) if names else set[str]()
+        pinned = await pinned_among(self._pins.pinned_runs, names)
         return refs | {ref for ref, cited_by in of_ref.items() if cited_by & pinned}
 
     def _names(self, citer: Citer) -> set[ExecutionId]:
@@ -138,9 +151,18 @@ class ContentSweep:
         if run_id not in self._known:
             if len(self._known) >= _KNOWN_MAX:
                 self._known.popitem(last=False)
+            self._known_now.add(run_id)
             row = await self._logs.row(run_id)
             self._known[run_id] = None if row is None else (row, RunStanding(await self._ended_at(row)))
         return self._known[run_id]
+
+    def _is_stale(self, cited: Sequence[Citation]) -> bool:
+        """Whether it was looked up for an earlier page where one of those who cite stands."""
+        return any(each.by.execution_id not in self._known_now for each in cited)
+
+    def _forget(self, runs: set[ExecutionId]) -> None:
+        for run_id in runs - self._known_now:
+            self._known.pop(run_id, None)
 
     async def _ended_at(self, row: ExecutionRow) -> int | None:
         """Return when the chain of a run has ended; a link that went on as another has not ended before the last one."""

@@ -11,13 +11,15 @@ from typing import Any, Final
 import pytest
 
 import loom
+from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ContentRef, ExecutionId
+from loom.services import sweeping
 from loom.services.ageing import SweepTally
 from loom.services.retention import Retention
 from loom.services.sweeping import ContentSweep
 from loom.spi.clock import VirtualClock
 from loom.spi.content_memory import MemoryContent
-from loom.spi.content_store import Content, address_of
+from loom.spi.content_store import Citer, Content, address_of
 from loom.spi.memory import MemoryStorage
 
 HOUR: Final = 3_600_000
@@ -90,7 +92,7 @@ class House:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.logs, self.contents = MemoryStorage(clock=self.clock), Meddled(clock=self.clock)
-        flows: list[Any] = [reads, waits, holds, rolls]
+        flows: list[Any] = [reads, waits, holds, rolls, wavers]
         self.app = loom.define_config(flows=flows, storage=self.logs, content=self.contents, clock=self.clock)
 
     async def start(self, flow: Any, given: Any, id: str) -> Any:
@@ -276,6 +278,91 @@ async def test_what_is_put_or_cited_between_the_look_and_the_removal_stays(house
     assert (tally.removed, dict(tally.kept)) == (0, {"kept_by_touch": 2})
     assert await house.left() == {"Ada", "Bob"}
     assert (await house.app.runtime.load_state("r2")).status == "completed"
+
+
+@loom.flow
+async def wavers(ctx: loom.Context, names: list[str]) -> str:
+    pages = [await ctx.run(fetch, name) for name in names]
+    await ctx.run("look", _looked)
+    await ctx.suspend("go on")
+    return " ".join([await ctx.run(read, page) for page in pages])
+
+
+def _looked() -> None:
+    if "look" in fails:
+        raise ConnectionError("no")
+
+
+async def test_a_run_that_is_opened_again_during_a_sweep_keeps_what_the_rest_of_it_comes_to(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "PAGE", 1)
+    names = [f"page {number}" for number in range(8)]
+    fails.add("look")
+    await house.start(wavers, names, "r1")
+    fails.clear()
+    house.clock.advance(LATER)
+
+    async def opened_again() -> None:
+        house.contents.meanwhile = None
+        await house.app.runtime.retry("r1")
+
+    house.contents.meanwhile = opened_again
+    tally = await house.swept()
+
+    assert (tally.removed, dict(tally.kept)) == (1, {"open": 7})  # the first had been judged by then
+
+
+async def test_a_sweep_looks_up_once_where_runs_stand_whose_contents_stay(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "PAGE", 1)
+    await house.start(waits, "page", "open")
+    for number in range(8):
+        await house.contents.cite([(await house.contents.put(b"%d" % number), Citer(ExecutionId("open"), None))])
+    looked: list[str] = []
+    row = house.logs.row
+
+    async def noted(run_id: ExecutionId) -> Any:
+        looked.append(run_id)
+        return await row(run_id)
+
+    monkeypatch.setattr(house.logs, "row", noted)
+    assert dict((await house.swept()).kept) == {"open": 9}
+
+    assert looked == ["open"]
+
+
+@pytest.mark.proves("LIF-15")
+@pytest.mark.parametrize("answer", ["r1", b"r1", None, [1], iter(["r1"])])
+@pytest.mark.parametrize("method", ["pinned_runs", "pinned_contents"])
+async def test_an_answer_that_pins_nothing_by_a_slip_deletes_nothing(house: House, method: str, answer: object) -> None:
+    await house.start(reads, "Ada", "r1")
+    house.clock.advance(LATER)
+    pins: Any = Pins()
+
+    async def slip(names: Sequence[str]) -> object:
+        return answer
+
+    setattr(pins, method, slip)
+
+    with pytest.raises(InvalidDeclaration, match="no collection of texts; nothing was deleted by it"):
+        await house.swept(pins=pins)
+    if method == "pinned_runs":
+        with pytest.raises(InvalidDeclaration, match="no collection of texts; nothing was deleted by it"):
+            await Retention(house.logs, ttl_ms=TTL, pins=pins).run()
+    assert await house.left() == {"Ada"}
+    assert await house.logs.head(ExecutionId("r1")) is not None
+
+
+async def test_a_predicate_that_is_not_async_is_told(house: House) -> None:
+    await house.start(reads, "Ada", "r1")
+    house.clock.advance(LATER)
+    pins: Any = Pins()
+    pins.pinned_runs = list
+
+    with pytest.raises(InvalidDeclaration, match="no async def"):
+        await Retention(house.logs, ttl_ms=TTL, pins=pins).run()
 
 
 @pytest.mark.proves("CLI-18")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import sqlite3
 import time
@@ -43,6 +44,11 @@ class SqliteSettings:
     def url(self) -> str:
         """The name of the store in messages."""
         return f"sqlite:{self.path}"
+
+    @property
+    def file(self) -> Path:
+        """The file that *path* leads to. What lies beside it (log, lock, contents) is the same by whichever link it is found."""
+        return behind_links(self.path)
 
 
 class Database:
@@ -113,6 +119,11 @@ class WritableDatabase(Database):
         self._guard.close()
 
 
+def behind_links(path: Path) -> Path:
+    """Return the file that *path* leads to, be it there or not: SQLite keeps its log beside that, and not beside a link to it."""
+    return Path(os.path.realpath(path))
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
@@ -124,7 +135,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def open_writer(settings: SqliteSettings) -> WritableDatabase:
     """Open the database for writing; make or migrate it when it is not there or old."""
     _refuse_impossible(settings)  # before a lock file is made beside it
-    guard = WalGuard(settings.path, wal_safety(), checkpoint_bytes=settings.checkpoint_bytes)
+    guard = WalGuard(settings.file, wal_safety(), checkpoint_bytes=settings.checkpoint_bytes)
     try:
         return WritableDatabase(settings, _patiently(settings, lambda: _writable(settings, guard)), guard)
     except BaseException:
@@ -154,7 +165,7 @@ def _patiently(settings: SqliteSettings, attempt: Callable[[], T]) -> T:
 
 
 def _writable(settings: SqliteSettings, guard: WalGuard) -> sqlite3.Connection:
-    settings.path.parent.mkdir(parents=True, exist_ok=True)
+    settings.file.parent.mkdir(parents=True, exist_ok=True)
     raw = _connect(settings, str(settings.path), uri=False)
     try:
         schema.accept(raw, url=settings.url)  # before the journal mode: another's database is not changed

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from loom.core.errors import InvalidDeclaration
 from loom.plugins.sqlite import schema
+from loom.plugins.sqlite.connection import behind_links
 from loom.spi.errors import StoreCorrupt, StoreNotFound, StoreUnavailable
 
 CONTENT_SUFFIX: Final = ".content"
@@ -39,7 +40,8 @@ class Copied(NamedTuple):
 def copy_database(source: Path, target: Path) -> Copied:
     """Copy the database *source*, with the contents beside it, to *target*, which appears when all of it is on disk.
 
-    The copy is read through before it is given its name.
+    The copy is read through before it is given its name. What fails leaves nothing; what is killed, hidden files beside *target*
+    (`.*.part`, `.*.part.content`).
 
     Raises:
         InvalidDeclaration: *target* is there already, or its folder is not.
@@ -49,8 +51,8 @@ def copy_database(source: Path, target: Path) -> Copied:
     _refuse_target(target)
     if not source.exists():
         raise StoreNotFound("there is no database", store=f"sqlite:{source}", hint="Name another file: --store.")
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
-    folders = _content_of(source), _content_of(target)
+    part = target.with_name(f".{uuid.uuid4().hex}.part")
+    folders = _content_of(behind_links(source)), _content_of(part)
     try:
         copied = _copy_contents(*folders)
         counts = _copied(source, part)
@@ -61,16 +63,18 @@ def copy_database(source: Path, target: Path) -> Copied:
         hint = "Look at the room on the disk, and who may write there."
         raise StoreUnavailable(f"it could not be copied: {error}", store=f"sqlite:{source}", hint=hint) from error
     finally:
+        shutil.rmtree(_content_of(part), ignore_errors=True)
         for leftover in (part, *(Path(f"{part}{end}") for end in ("-wal", "-shm", "-journal"))):
             leftover.unlink(missing_ok=True)
     return Copied(*counts, size, copied)
 
 
 def _refuse_target(target: Path) -> None:
-    if target.exists() or _content_of(target).exists():
-        hint = "Name a file that is not there; nothing is written over."
-        raise InvalidDeclaration(f"{target if target.exists() else _content_of(target)} is there already", hint=hint)
-    if not target.parent.is_dir():
+    for there in (target, _content_of(target)):
+        if os.path.lexists(there):  # a link that leads nowhere is there as well
+            hint = "Name a file that is not there; nothing is written over."
+            raise InvalidDeclaration(f"{there} is there already", hint=hint)
+    if not os.path.isdir(target.parent):  # noqa: PTH112  # which says no, too, of a name that is too long
         raise InvalidDeclaration(f"there is no folder {target.parent}", hint="Make it, or name a file elsewhere.")
 
 
@@ -100,16 +104,30 @@ def _copied(source: Path, part: Path) -> tuple[int, int]:
 
 
 def _name(part: Path, target: Path) -> None:
-    """Give *part*, once it is on disk, the name *target*, unless that is taken meanwhile."""
+    """Give *part*, once it is on disk, the name *target*, unless that is taken meanwhile; its contents are there before it is."""
     with part.open("rb+") as file:
         os.fsync(file.fileno())
+    _refuse_target(target)
+    has_contents = _content_of(part).exists()
+    if has_contents:
+        _content_of(part).rename(_content_of(target))
+    try:
+        _link(part, target)
+    except BaseException:
+        if has_contents:
+            _content_of(target).rename(_content_of(part))
+        raise
+    _sync(target.parent)
+
+
+def _link(part: Path, target: Path) -> None:
     try:
         os.link(part, target)
     except FileExistsError:
-        _refuse_target(target)
+        hint = "Name a file that is not there; nothing is written over."
+        raise InvalidDeclaration(f"{target} is there already", hint=hint) from None
     except OSError:  # a file system without links
         part.rename(target)
-    _sync(target.parent)
 
 
 def _content_of(database: Path) -> Path:

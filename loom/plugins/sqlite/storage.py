@@ -107,8 +107,8 @@ class SqliteStorage(
         self._poll_s = poll_s
         self._wakes = Wakes()
         self._sessions = Sessions(partial(SqliteSession, self._settings))
-        folder = self._settings.path.with_name(self._settings.path.name + CONTENT_SUFFIX)
-        self._contents = FileContent(folder, clock=self._settings.clock)
+        file = self._settings.file
+        self._contents = FileContent(file.with_name(file.name + CONTENT_SUFFIX), clock=self._settings.clock)
 
     def content_store(self) -> FileContent:
         """Return where the contents of its runs live: in a folder beside the database, `loom.db.content`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId
 from loom.devtools.conformance.logs import REFUND, after, appended, first
 from loom.plugins.files import FileContent
-from loom.plugins.sqlite import SqliteStorage
+from loom.plugins.sqlite import SqliteStorage, copying
 from loom.plugins.sqlite.copying import CONTENT_SUFFIX, copy_database
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
 from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound, StoreUnavailable
@@ -226,6 +227,88 @@ async def test_nothing_is_written_over(tmp_path: Path) -> None:
 
     assert (tmp_path / "there.db").read_bytes() == b"mine"
     assert not (tmp_path / "other.db").exists()
+
+
+async def test_a_link_that_leads_nowhere_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "loom.db"
+    await enqueued(path, 1)
+    (tmp_path / "copy.db").symlink_to(tmp_path / "away.db")
+
+    with pytest.raises(InvalidDeclaration, match="is there already"):
+        copy_database(path, tmp_path / "copy.db")
+
+    assert [name for name in _names(tmp_path) if "away" in name] == []
+
+
+async def test_a_copy_that_fails_leaves_nothing_and_can_be_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, copy = tmp_path / "loom.db", tmp_path / "copy.db"
+    async with loom.define_config(flows=[archive], storage=loom.sqlite_storage(path)) as app:
+        await app.runtime.start("archive", "a", id="a-1")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("_copied", "_link"):
+        with monkeypatch.context() as patch:
+            patch.setattr(copying, name, full)
+            with pytest.raises(StoreUnavailable, match="could not be copied"):
+                copy_database(path, copy)
+        assert _beside(path) == ["loom.db.content"]
+
+    assert copy_database(path, copy).contents == 1
+    assert _contents(copy) == _contents(path)
+
+
+async def test_a_name_that_is_too_long_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "loom.db"
+    await enqueued(path, 1)
+
+    with pytest.raises(StoreUnavailable, match="too long"):
+        copy_database(path, tmp_path / ("a" * 300))
+    with pytest.raises(InvalidDeclaration, match="no folder"):
+        copy_database(path, tmp_path / ("a" * 300) / "copy.db")
+
+    assert _beside(path) == []
+
+
+def _beside(path: Path) -> list[str]:
+    """Return what lies beside a database that is none of SQLite's own."""
+    return [name for name in _names(path.parent) if name != path.name and not name.startswith(f"{path.name}-")]
+
+
+async def test_the_contents_are_found_whichever_link_leads_to_the_database(tmp_path: Path) -> None:
+    path, link, copy = tmp_path / "disk" / "loom.db", tmp_path / "loom.db", tmp_path / "copy.db"
+    path.parent.mkdir()
+    link.symlink_to(path)
+    async with loom.define_config(flows=[archive], storage=loom.sqlite_storage(link)) as app:
+        envelope = (await app.runtime.start("archive", "a", id="a-1")).result()
+    store = SqliteStorage(path)
+    found = await store.content_store().get_many([envelope.ref])
+    await store.close()
+
+    copied = copy_database(link, copy)
+
+    assert (set(found), copied.contents) == ({envelope.ref}, 1)
+    assert [name for name in _names(tmp_path) if name.startswith("loom.db")] == ["loom.db"]
+    assert {"loom.db", "loom.db.content"} <= set(_names(path.parent))
+
+
+async def test_who_comes_by_a_link_keeps_the_write_ahead_log_short_and_shares_the_lock(tmp_path: Path) -> None:
+    path, link = tmp_path / "disk" / "loom.db", tmp_path / "loom.db"
+    path.parent.mkdir()
+    link.symlink_to(path)
+    store = SqliteStorage(link, checkpoint_bytes=100_000)
+    head = await appended(store, first(REFUND, b"0"))
+    for number in range(60):
+        head = await appended(store, after(head, REFUND, b"%d" % number * 20_000))
+
+    size = path.with_name("loom.db-wal").stat().st_size
+    await store.close()
+
+    assert size < 1_200_000  # of 2.4 MB that were written
+    assert not link.with_name("loom.db-lock").exists()
 
 
 async def test_what_is_no_store_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
