@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from loom.core.ids import ExecutionId
+from loom.driving.chains import last_link
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.promoting import MAIN, family_of
-from loom.lenses.branches import BranchView, tree
-from loom.spi.event_fork import EventFork, Fork
-from loom.spi.event_store import ExecutionRow, Storage
+from loom.lenses.branches import BranchView, Forked, tree
+from loom.spi.event_fork import EventFork
+from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom.spi.ref_store import RefMove, RefStore
 from loom_cli.ids import meant_id
 from loom_cli.screen import STATUS_STYLES, Screen, Styled
@@ -18,6 +20,8 @@ from loom_cli.times import date_time, duration
 
 if TYPE_CHECKING:
     from loom.driving.promoting import Promotion
+
+_LINKS_AT_ONCE: Final = 1_000
 
 
 async def branches_of(storage: Storage, text: str) -> list[BranchView]:
@@ -33,16 +37,37 @@ async def branches_of(storage: Storage, text: str) -> list[BranchView]:
     root = await storage.row(family.execution_id)
     if root is None:
         raise ExecutionNotFound(execution_id=text, store=storage.url)
-    forks: dict[ExecutionId, list[tuple[Fork, ExecutionRow]]] = {}
+    forks: dict[ExecutionId, list[Forked]] = {}
     left = [root]
     while left:
         row = left.pop()
-        for fork in await storage.forks_of(row.execution_id, row.incarnation):
-            its_row = await storage.row(fork.execution_id)
-            if its_row is not None:
-                forks.setdefault(row.execution_id, []).append((fork, its_row))
-                left.append(its_row)
-    return tree(root, forks, await storage.refs(family), MAIN)
+        for link in await _links(storage, row):
+            for fork in await storage.forks_of(link.execution_id, link.incarnation):
+                its_row = await storage.row(fork.execution_id)
+                if its_row is not None:
+                    forks.setdefault(row.execution_id, []).append(
+                        Forked(link.execution_id, fork.through, await _standing(storage, its_row))
+                    )
+                    left.append(its_row)
+    return tree(await _standing(storage, root), forks, await storage.refs(family), MAIN)
+
+
+async def _links(storage: Storage, first: ExecutionRow) -> list[ExecutionRow]:
+    """Return the logs of the chain that begins with *first*, the first one first."""
+    if first.index.status != "continued":
+        return [first]
+    found: list[ExecutionRow] = []
+    query = ExecutionQuery(chain=first.execution_id, limit=_LINKS_AT_ONCE)
+    while page := await storage.find(query):
+        found += page
+        query = replace(query, before=(page[-1].index.started_at, page[-1].execution_id))
+    return found[::-1] or [first]
+
+
+async def _standing(storage: Storage, first: ExecutionRow) -> ExecutionRow:
+    """Return the row of a run with the status of its chain, which is that of the last link."""
+    status = (await last_link(storage, first)).index.status
+    return replace(first, index=replace(first.index, status=status))
 
 
 async def moves_of(storage: Storage, text: str, name: str) -> Sequence[RefMove]:

@@ -10,10 +10,11 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from loom.core import facts as f
-from loom.core.envelope import NO_METADATA
+from loom.core.envelope import NO_METADATA, SIMULATED
 from loom.core.errors import InvalidId
 from loom.core.flow import Flow
 from loom.core.ids import ID_LENGTH_MAX, ExecutionId
+from loom.core.json import JsonObject
 from loom.core.missing import MISSING
 from loom.core.state import empty_state
 from loom.driving.stored_log import log_of
@@ -84,7 +85,10 @@ def successor(driver: Driver, flow: Flow[Any, Any], closing: Journal, input: Any
         due_at=before.due_at,
     )
     journal = driver.journal(empty_state(run_id), None, drives=True, writer=Aside())
-    journal.commit("EXECUTION_STARTED", fact, {"principal": before.principal} if before.principal else NO_METADATA)
+    about: JsonObject = {"principal": before.principal} if before.principal else {}
+    if before.simulated:
+        about[SIMULATED] = True  # for good: in every link
+    journal.commit("EXECUTION_STARTED", fact, about or NO_METADATA)
     for topic in sorted(before.held):  # the inbox is that of the chain, and so is what is held back of it
         journal.commit("TOPIC_HELD", f.TopicHeld(topic))
     return journal.take()

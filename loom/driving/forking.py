@@ -25,7 +25,7 @@ from loom.driving.edits import Edit, Placed, placed
 from loom.driving.errors import CompactedForkPoint, ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
 from loom.driving.parents import CHILD_TOPIC, SPAWN, sends_of
 from loom.driving.reading import read_log, refuse_newer
-from loom.driving.stored_log import checkpoint_of
+from loom.driving.stored_log import checkpoint_of, log_of
 from loom.kernel.fold import fold
 from loom.spi.event_fork import EventFork, Source, SourceLacking
 from loom.spi.event_store import Append, Conflict, ExecutionQuery, ExecutionRow, Lane, Send
@@ -121,12 +121,18 @@ class Forking:
 
         Raises:
             ForkRefused: what it is a fork of was simulated itself, or is not there any more.
+            CompactedForkPoint: how it was forked is in an archive, or what it is a fork of.
         """
         store = self._storage
         assert isinstance(store, EventFork)
-        events = await read_log(store, id)
-        simulated = [event for event in events if event.type == "EXECUTION_FORKED"][-1]
-        fact, behind = simulated.payload, events[simulated.sequence + 1 : simulated.sequence + 2]
+        log = await log_of(self._storage, id)
+        simulated, events = log.state().facts.forked, {event.sequence: event for event in log.events}
+        assert simulated is not None
+        if simulated.sequence not in events:
+            raise CompactedForkPoint(
+                execution_id=id, through=log.start.sequence, at=simulated.payload.source["sequence"]
+            )
+        fact, behind = simulated.payload, events.get(simulated.sequence + 1)
         row = await store.row(ExecutionId(fact.source["execution_id"]))
         if row is None or row.incarnation != fact.source["incarnation"]:
             raise ForkRefused(execution_id=id, why=f"{fact.source['execution_id']}, which it is a fork of, is gone")
@@ -135,11 +141,12 @@ class Forking:
         if origin.state.facts.simulated:
             hint = f"Promote {row.execution_id} first, and fork what comes of it."
             raise ForkRefused(execution_id=id, why=f"{row.execution_id} is simulated up to there, too", hint=hint)
-        edits = [event for event in behind if EDITED in event.metadata]
-        place = [Placed(through, each.metadata[EDITED], outcome=(each.type, each.payload)) for each in edits]
+        place = None
+        if behind is not None and EDITED in behind.metadata:
+            place = Placed(through, behind.metadata[EDITED], outcome=(behind.type, behind.payload))
         again = fact._replace(seed=self._driver.token(16), parent=None, reason=reason, promotes=id)
         by: JsonObject = {"principal": principal} if principal else {}
-        return await self._made(store, origin, again, by=by, place=place[0] if place else None)
+        return await self._made(store, origin, again, by=by, place=place)
 
     def _made_up_id(self, source: ExecutionId) -> ExecutionId:
         return ExecutionId(f"{source.replace('~', '-')[:150]}-fork-{self._driver.token(6).lower()}")

@@ -12,7 +12,7 @@ from loom.driving.errors import ExecutionNotFound
 from loom.driving.forking import Forking
 from loom.driving.loading import load
 from loom.spi.event_fork import EventFork
-from loom.spi.event_store import Storage
+from loom.spi.event_store import ExecutionRow, Storage
 from loom.spi.ref_store import Family, RefMove, RefStore
 
 MAIN: Final = "main"
@@ -45,6 +45,8 @@ class RefMoved(LoomError):
 async def family_of(storage: Storage, id: str) -> Family:
     """Return the family of a run: the furthest of those that it is a fork of, a fork of a fork, which is still there.
 
+    The logs of a chain are one run, whichever of them a fork began with, and the first of them is its id.
+
     Raises:
         ExecutionNotFound: there is no such run.
         InvalidDeclaration: the store keeps no branches.
@@ -53,16 +55,22 @@ async def family_of(storage: Storage, id: str) -> Family:
         raise InvalidDeclaration(
             f"{storage.url} keeps no branches", hint="Its adapter has to be an EventFork and a RefStore."
         )
-    run_id = execution_id(id)
+    first = await _first(storage, execution_id(id))
     for _ in range(_DEPTH_MAX):
-        source = await storage.source_of(run_id)
+        source = await storage.source_of(first.execution_id)
         if source is None:
             break
-        run_id = source.execution_id
-    head = await storage.head(run_id)
-    if head is None:
-        raise ExecutionNotFound(execution_id=id, store=storage.url)
-    return Family(run_id, head.incarnation)
+        first = await _first(storage, source.execution_id)
+    return Family(first.execution_id, first.incarnation)
+
+
+async def _first(storage: Storage, run_id: ExecutionId) -> ExecutionRow:
+    row = await storage.row(run_id)
+    if row is not None and row.index.chain != run_id:
+        row = await storage.row(ExecutionId(row.index.chain))
+    if row is None:
+        raise ExecutionNotFound(execution_id=run_id, store=storage.url)
+    return row
 
 
 class Promoting:
@@ -80,15 +88,15 @@ class Promoting:
         assert isinstance(store, RefStore)
         state = (await load(store, id)).state
         last = (await store.refs(family)).get(name)
-        run_id = state.execution_id
+        run_id = branch = ExecutionId(state.facts.chain[0]) if state.facts.chain else state.execution_id
         if state.facts.simulated:
-            run_id = (await self._forking.again(run_id, reason=reason, principal=by or None)).execution_id
+            run_id = (await self._forking.again(branch, reason=reason, principal=by or None)).execution_id
         number = last.number + 1 if last is not None else 1
         move = RefMove(number, run_id, self._driver.around.clock.now_ms(), by, reason or "")
         if not await store.move_ref(family, name, move):
             raise RefMoved(family=family.execution_id, name=name)
         before = last.execution_id if last is not None else family.execution_id
-        return Promotion(family.execution_id, name, run_id, before, number, run_id != state.execution_id)
+        return Promotion(family.execution_id, name, run_id, before, number, run_id != branch)
 
 
 class PromotingVerbs:

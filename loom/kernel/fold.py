@@ -78,6 +78,7 @@ def _execution_started(s: ExecutionState, e: Event) -> ExecutionState:
     principal = e.metadata.get("principal")
     known = {"rules": p.rules, "input": p.input, "defaulted": p.defaulted, "attributes": p.attributes or {}}
     known |= {"chain": tuple(p.chain) if p.chain else None, "link": p.link or 1, "parent": p.parent, "due_at": p.due_at}
+    known["simulated"] = SIMULATED in e.metadata
     facts = RunFacts(p.flow, p.version, p.fingerprint, p.seed, principal=principal, started_at=e.at, drives=1, **known)
     return s._replace(execution_id=e.execution_id, status="running", sequence=e.sequence, at=e.at, facts=facts)
 

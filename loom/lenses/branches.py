@@ -7,13 +7,20 @@ from typing import NamedTuple
 
 from loom.core.ids import ExecutionId
 from loom.core.json import JsonObject
-from loom.spi.event_fork import Fork
 from loom.spi.event_store import ExecutionRow
 from loom.spi.ref_store import RefMove
 
 
+class Forked(NamedTuple):
+    """A fork: of which log of a run, the last event that it shares with that, and its own first log."""
+
+    link: ExecutionId
+    through: int
+    row: ExecutionRow
+
+
 class BranchView(NamedTuple):
-    """One branch: the run, how deep in the tree, the last event that it shares with what it is a fork of, and its names."""
+    """One branch: the run, how deep in the tree, of which log it is a fork, the last event that it shares with that, and its names."""
 
     row: ExecutionRow
     depth: int
@@ -24,7 +31,7 @@ class BranchView(NamedTuple):
 
 def tree(
     root: ExecutionRow,
-    forks: Mapping[ExecutionId, Sequence[tuple[Fork, ExecutionRow]]],
+    forks: Mapping[ExecutionId, Sequence[Forked]],
     refs: Mapping[str, RefMove],
     main: str,
 ) -> list[BranchView]:
@@ -36,11 +43,10 @@ def tree(
     for name, move in {main: RefMove(0, root.execution_id, 0), **refs}.items():
         named.setdefault(move.execution_id, []).append(name)
 
-    def below(row: ExecutionRow, depth: int, fork: Fork | None, source: ExecutionId | None) -> Iterator[BranchView]:
-        names = tuple(sorted(named.get(row.execution_id, ())))
-        yield BranchView(row, depth, source, fork.through if fork is not None else None, names)
-        for each, its_row in forks.get(row.execution_id, ()):
-            yield from below(its_row, depth + 1, each, row.execution_id)
+    def below(row: ExecutionRow, depth: int, source: ExecutionId | None, through: int | None) -> Iterator[BranchView]:
+        yield BranchView(row, depth, source, through, tuple(sorted(named.get(row.execution_id, ()))))
+        for link, last, its_row in forks.get(row.execution_id, ()):
+            yield from below(its_row, depth + 1, link, last)
 
     return list(below(root, 0, None, None))
 

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 import loom
+from loom.core.ids import ExecutionId
 from loom.driving.edits import Edit
-from loom.driving.errors import ForkRefused
+from loom.driving.errors import CompactedForkPoint, ForkRefused
 from loom.driving.promoting import RefMoved, family_of
 from loom.driving.runtime import WorkflowRuntime
+from loom.services.compacting import Wish, compact
 from loom.spi import MemoryStorage, RefStore
 from tests.kernel.running import RUN, records
 
@@ -144,3 +146,87 @@ async def test_a_family_is_that_of_what_is_a_fork_of_nothing() -> None:
     await over.fork("a", at=1, id="b")
 
     assert (await family_of(over.storage, "b")).execution_id == RUN
+
+
+# -- chains: the logs of a run that continues as new are one branch ----------------------------------------------------
+
+
+@loom.flow
+async def rounds(ctx: loom.Context, turn: int) -> str:
+    done = await ctx.run(repair, f"round {turn}")
+    await ctx.suspend("on")
+    return done if turn == 3 else await ctx.continue_as_new(turn + 1)
+
+
+async def rolling(*, storage: MemoryStorage | None = None) -> WorkflowRuntime:
+    """Return a runtime with a run that stands in the third of its logs."""
+    app = loom.define_config(flows=[rounds], simulators={repair: pretend}, storage=storage or MemoryStorage())
+    await app.runtime.start(rounds, 1, id=RUN)
+    for _ in range(2):
+        await app.runtime.resume(RUN, answer=None)
+    return app.runtime
+
+
+@pytest.mark.proves("BRN-05")
+async def test_a_simulated_run_that_continues_as_new_is_simulated_in_every_log_whoever_drives_it() -> None:
+    over = await rolling()
+    ran.clear()
+    await over.fork(RUN, at=1, id="trial")
+    await over.resume("trial", simulate=True)
+
+    for _ in range(2):
+        await over.resume("trial", answer=None)
+    outcome = await over.resume("trial", answer=None)
+
+    assert (outcome.value, ran) == ("would round 3", [])
+    assert all([(await over.load_state(link)).facts.simulated for link in ("trial~2", "trial~3")])
+    assert not (await over.load_state(f"{RUN}~2")).facts.simulated
+
+
+@pytest.mark.proves("BRN-06")
+@pytest.mark.parametrize("named", ["trial", "trial~2"])
+async def test_a_simulated_chain_is_forked_for_real_where_it_began(named: str) -> None:
+    over = await rolling()
+    await over.fork(RUN, at=1, id="trial")
+    await over.resume("trial", simulate=True)
+    await over.resume("trial", answer=None)
+    ran.clear()
+
+    promotion = await over.promote(named)
+    await over.resume(promotion.execution_id)
+
+    assert (promotion.family, promotion.before, promotion.again) == (RUN, RUN, True)
+    assert ran == ["round 1"]
+
+
+@pytest.mark.parametrize("named", ["real", "real~2"])
+async def test_a_name_stands_for_a_chain_by_the_id_of_its_first_log(named: str) -> None:
+    over = await rolling()
+    await over.fork(RUN, at=1, id="real")
+    for _ in range(2):
+        await over.resume("real", answer=None)
+
+    promotion = await over.promote(named)
+
+    assert promotion == (RUN, "main", "real", RUN, 1, False)
+    assert await names(over, "real~2") == {"main": "real"}
+
+
+async def test_a_fork_of_a_later_log_is_of_the_family_of_the_chain() -> None:
+    over = await rolling()
+    await over.fork(f"{RUN}~2", at=1, id="late")
+    await over.fork("late", at=1, id="later")
+
+    assert [(await family_of(over.storage, run)).execution_id for run in (f"{RUN}~3", "late", "later")] == [RUN] * 3
+
+
+async def test_how_a_simulated_branch_was_forked_may_be_in_an_archive() -> None:
+    over = await war_room("restart")
+    storage: Any = over.storage
+    row = await storage.row(ExecutionId("restart"))
+    moved = await compact(storage, MemoryStorage(), row, Wish())
+
+    with pytest.raises(CompactedForkPoint, match=f"up to {moved.through} are in an archive, .* at event 1"):
+        await over.promote("restart")
+
+    assert await names(over) == {}
