@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, cast
 
 from loom.core.envelope import EventEnvelope
 from loom.core.errors import InvalidDeclaration
@@ -21,6 +22,9 @@ from loom.spi.event_store import EventRecord, Storage
 if TYPE_CHECKING:
     from loom.driving.runtime import WorkflowRuntime
 
+
+_AHEAD_BYTES: Final = 64 << 10
+"""So much of a run is read ahead, but for the event that is more."""
 
 PagesBehind: TypeAlias = Callable[[str], AsyncIterator[Sequence[Change]]]
 """Gives the pages of changes behind a cursor."""
@@ -81,6 +85,8 @@ class AllEvents:
         self._changes: deque[tuple[str, Change]] = deque()
         self._records: deque[EventRecord] = deque()
         self._before, self._change = "", Change(ExecutionId(""), Incarnation(0), 0, 0, "")
+        self._stops: dict[Incarnation, int] = {}  # up to where the changes at hand go, of each life
+        self._ahead: dict[Incarnation, deque[EventRecord]] = {}
 
     @property
     def cursor(self) -> str:
@@ -120,17 +126,30 @@ class AllEvents:
         else:
             page = await anext(self._pages)
             self._changes.extend(unseen(page, self._seen))
+            self._stops = {change.incarnation: change.stop for _, change in self._changes}
+            self._ahead = {}
             if not self._changes:  # all of it was seen
                 self._seen = self._seen._replace(after=page[-1].cursor)
 
     async def _take(self, change: Change) -> bool:
         """Take some events of *change*; return whether there are any. One that was deleted meanwhile has none."""
-        page = await self._storage.read(change.execution_id, start=change.start, stop=change.stop)
-        head = await self._storage.head(change.execution_id)
-        is_there = bool(page) and head is not None and head.incarnation == change.incarnation
-        self._change = change._replace(start=page[-1].sequence + 1 if is_there else change.stop)
-        self._records.extend(page if is_there else ())
-        return is_there
+        ahead = self._ahead.get(change.incarnation)
+        if not ahead:
+            ahead = self._ahead[change.incarnation] = await self._read(change)
+        taken = list(takewhile(lambda record: record.sequence < change.stop, ahead))
+        for _ in taken:
+            ahead.popleft()
+        self._change = change._replace(start=taken[-1].sequence + 1 if taken else change.stop)
+        self._records.extend(taken)
+        return bool(taken)
+
+    async def _read(self, change: Change) -> deque[EventRecord]:
+        """Read on from *change*, up to the last change at hand of this life: those of many runs alternate, and each read costs a trip."""
+        name, stop = change.execution_id, self._stops[change.incarnation]
+        page = await self._storage.read(name, start=change.start, stop=stop, limit_bytes=_AHEAD_BYTES)
+        head = await self._storage.head(name)
+        is_there = head is not None and head.incarnation == change.incarnation
+        return deque(page if is_there else ())
 
 
 def all_events(storage: Storage, *, after: str, follow: bool) -> AllEvents:

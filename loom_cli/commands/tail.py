@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from loom.spi.where import Where, fits
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.event_lines import EventLine, event_line, globs_of, matches, style_of
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
-from loom_cli.options import JsonOption, StoreOption
+from loom_cli.options import FlowFilterOption, JsonOption, StoreOption, WhereOption
 from loom_cli.readable import readable
 from loom_cli.screen import Screen, Styled
 from loom_cli.times import date_time, time_of_day
@@ -39,15 +40,20 @@ def tail(
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="Only such events; `*FAILED` and the like fit; may be repeated."),
     ] = None,
+    flow: FlowFilterOption = None,
+    where: WhereOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
     """Follow the events of all runs, whoever drives them.
 
     Each comes once, once it is on disk, those of a run in their order. --json prints one object a line, with the cursor behind it:
-    who is given it by --after misses nothing and sees nothing twice.
+    who is given it by --after misses nothing and sees nothing twice. --flow and --where look at a run as it is when its event is
+    told.
 
     Example: loom tail
+
+    Example: loom tail --flow refund --where 'attr.customer="c7"'
 
     Example: loom tail --all --once --type '*_FAILED' --json
     """
@@ -56,11 +62,31 @@ def tail(
         raise Usage("--after and --all each say where to begin", hint="give one of them")
     if once and after is None and not every:
         raise Usage("nothing is there behind the last event", hint="add --all, or --after CURSOR")
-    cli.run(_tail(cli, cli.reader(store), "" if every else after, globs_of(type_ or []), once=once, as_json=as_json))
+    wanted = Wanted(globs_of(type_ or []), flow or [], cli.where(where, None))
+    cli.run(_tail(cli, cli.reader(store), "" if every else after, wanted, once=once, as_json=as_json))
     return ExitCode.DONE
 
 
-async def _tail(cli: Cli, storage: Storage, after: str | None, globs: list[str], *, once: bool, as_json: bool) -> None:
+class Wanted(NamedTuple):
+    """Which events are told: those whose type fits, of runs that are so."""
+
+    globs: list[str]
+    flows: list[str]
+    where: Where | None
+
+    async def has(self, each: RunEvent, storage: Storage) -> bool:
+        """Whether *each* is told; one of a run that is gone by now is not, where it matters how that is."""
+        if not matches(each.event.type, self.globs):
+            return False
+        if not self.flows and self.where is None:
+            return True
+        row = await storage.row(each.event.execution_id)
+        if row is None or row.incarnation != each.incarnation:
+            return False
+        return (not self.flows or row.index.flow in self.flows) and (self.where is None or fits(row, self.where))
+
+
+async def _tail(cli: Cli, storage: Storage, after: str | None, wanted: Wanted, *, once: bool, as_json: bool) -> None:
     from loom.coordination.subscribing import all_events
     from loom.kernel.errors import LogCorrupt
     from loom.spi.change_feed import ChangeFeed
@@ -76,7 +102,7 @@ async def _tail(cli: Cli, storage: Storage, after: str | None, globs: list[str],
             except LogCorrupt as damaged:
                 cli.screen.note(f"{damaged}: it is left out")
                 continue
-            if matches(each.event.type, globs):
+            if await wanted.has(each, storage):
                 _print(cli.screen, each, as_json=as_json)
 
 

@@ -138,6 +138,31 @@ async def test_a_reader_that_does_not_follow_ends_with_what_is_there(store: Chan
     assert [each async for each in all_events(store, after=events.cursor, follow=False)] == []
 
 
+async def test_runs_that_alternate_are_read_once_a_page_and_large_ones_in_parts(store: ChangingStorage) -> None:
+    names = [ExecutionId(f"r{number}") for number in range(4)]
+    heads = {name: await appended(store, replace(first(name), events=noted(0))) for name in names}
+    for place in range(1, 20):
+        for name in names:
+            large = [each._replace(payload=b'{"x":"%s"}' % (b"x" * 9_000)) for each in noted(place, start=place)]
+            item = after(heads[name], name)
+            heads[name] = await appended(
+                store, replace(item, events=large if name == "r0" else noted(place, start=place))
+            )
+    reads: list[str] = []
+    read = store.read
+
+    async def counted(execution_id: ExecutionId, **page: Any) -> Sequence[EventRecord]:
+        reads.append(execution_id)
+        return await read(execution_id, **page)
+
+    store.read = counted  # type: ignore[method-assign]
+
+    seen = [told(each)[::2] async for each in all_events(store, after="", follow=False)]
+
+    assert seen == [(name, place) for place in range(20) for name in names]
+    assert {name: reads.count(name) for name in names} == {"r0": 3, "r1": 1, "r2": 1, "r3": 1}
+
+
 async def test_a_store_that_does_not_tell_is_refused() -> None:
     class Mute(MemoryStorage):
         changed = None  # type: ignore[assignment]  # takes the method away

@@ -41,12 +41,27 @@ def test_they_can_be_of_some_types(desk: Path) -> None:
     ]
 
 
+def test_they_can_be_of_runs_that_are_so(desk: Path) -> None:
+    loom("run", "hello", "--id", "h1", folder=desk)
+    loom("run", "hello", "--id", "h2", "--attr", "customer=c7", folder=desk)
+
+    def told(*filters: str) -> set[str]:
+        done = loom("tail", "--all", "--once", "--json", *filters, folder=desk)
+        return {each["execution_id"] for each in lines(done)}
+
+    assert told("--flow", "hello") == {"h1", "h2"}
+    assert told("--flow", "refund") == set()
+    assert told("--where", 'attr.customer="c7"') == {"h2"}
+    assert told("--flow", "hello", "--where", "status=failed") == set()
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("--all", "--after", "1"), "each say where to begin"),
         (("--once",), "nothing is there behind the last event"),
         (("--all", "--type", "STEP"), "no event is of type 'STEP'"),
+        (("--where", "status is failed"), "error[where-invalid]"),
     ],
 )
 def test_what_says_nothing_is_refused(desk: Path, arguments: tuple[str, ...], told: str) -> None:
