@@ -10,9 +10,10 @@ from loom.core.ids import ExecutionId
 from loom.driving.chains import last_link
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.promoting import MAIN, family_of
+from loom.driving.run_reader import RunReader
 from loom.lenses.branches import BranchView, Forked, tree
 from loom.spi.event_fork import EventFork
-from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
+from loom.spi.event_store import ExecutionQuery, ExecutionRow
 from loom.spi.ref_store import RefMove, RefStore
 from loom_cli.ids import meant_id
 from loom_cli.screen import STATUS_STYLES, Screen, Styled
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _LINKS_AT_ONCE: Final = 1_000
 
 
-async def branches_of(storage: Storage, text: str) -> list[BranchView]:
+async def branches_of(storage: RunReader, text: str) -> list[BranchView]:
     """Return the family of the run that *text* means, as a tree.
 
     Raises:
@@ -52,7 +53,7 @@ async def branches_of(storage: Storage, text: str) -> list[BranchView]:
     return tree(await _standing(storage, root), forks, await storage.refs(family), MAIN)
 
 
-async def _links(storage: Storage, first: ExecutionRow) -> list[ExecutionRow]:
+async def _links(storage: RunReader, first: ExecutionRow) -> list[ExecutionRow]:
     """Return the logs of the chain that begins with *first*, the first one first."""
     if first.index.status != "continued":
         return [first]
@@ -64,13 +65,13 @@ async def _links(storage: Storage, first: ExecutionRow) -> list[ExecutionRow]:
     return found[::-1] or [first]
 
 
-async def _standing(storage: Storage, first: ExecutionRow) -> ExecutionRow:
+async def _standing(storage: RunReader, first: ExecutionRow) -> ExecutionRow:
     """Return the row of a run with the status of its chain, which is that of the last link."""
     status = (await last_link(storage, first)).index.status
     return replace(first, index=replace(first.index, status=status))
 
 
-async def moves_of(storage: Storage, text: str, name: str) -> Sequence[RefMove]:
+async def moves_of(storage: RunReader, text: str, name: str) -> Sequence[RefMove]:
     """Return the moves of a name in the family of the run that *text* means; errors as those of `branches_of`."""
     family = await family_of(storage, await meant_id(storage, text))
     assert isinstance(storage, RefStore)

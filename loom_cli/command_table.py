@@ -74,6 +74,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("tail", "loom_cli.commands.tail", "Follow the events of all runs, whoever drives them"),
         Row("watch", "loom_cli.commands.watch", "Watch a run go on until it has ended"),
         Row("debug", "loom_cli.commands.debug", "Replay a run and stop in the body of its flow"),
+        Row("inspect", "loom_cli.commands.inspect", "Look at runs in the browser: timeline, slider, state, live"),
         Row("graph", "loom_cli.commands.graph", "Draw a flow, with what a run visited of it"),
         Row(
             "content get",

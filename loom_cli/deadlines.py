@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from loom.core.errors import LoomError
-from loom.spi.event_store import ExecutionRow, Storage
+from loom.driving.run_reader import RunReader
+from loom.spi.event_store import ExecutionRow
 
 
-async def with_deadlines(storage: Storage, rows: Sequence[ExecutionRow], now_ms: int) -> Sequence[ExecutionRow]:
+async def with_deadlines(storage: RunReader, rows: Sequence[ExecutionRow], now_ms: int) -> Sequence[ExecutionRow]:
     """Return *rows* with each marked as to be cancelled whose deadline has done so, at *now_ms*, and which has not ended."""
     return await asyncio.gather(*(_marked(storage, row, now_ms) if may_be_late(row) else _as_is(row) for row in rows))
 
@@ -26,14 +27,14 @@ async def _as_is(row: ExecutionRow) -> ExecutionRow:
     return row
 
 
-async def _marked(storage: Storage, row: ExecutionRow, now_ms: int) -> ExecutionRow:
+async def _marked(storage: RunReader, row: ExecutionRow, now_ms: int) -> ExecutionRow:
     with suppress(LoomError):  # a log that cannot be read is told by `loom show`
         if await _is_late(storage, row, now_ms):
             return replace(row, cancel_asked=True)
     return row
 
 
-async def _is_late(storage: Storage, row: ExecutionRow, now_ms: int) -> bool:
+async def _is_late(storage: RunReader, row: ExecutionRow, now_ms: int) -> bool:
     from loom.driving.loading import load  # not for each list: that takes time, and few runs have a deadline
     from loom.kernel.codec import decode_events
 

@@ -27,7 +27,8 @@ Asking: TypeAlias = "Generator[Question, str, Json]"
 YES: Final = frozenset({"y", "yes", "true", "1"})
 NO: Final = frozenset({"n", "no", "false", "0"})
 
-_NUMBER_OR_TEXT: Final = "number or text"
+NUMBER_OR_TEXT: Final = "number or text"
+"""The type of a part that may be either, as a `Decimal` is."""
 
 
 _BOUNDS: Final = (
@@ -81,14 +82,14 @@ def ask(schema: Schema, *, known: Json = MISSING, problems: Mapping[str, str] | 
 
 
 def _value(form: _Form, part: Schema, path: str, *, known: Json = MISSING) -> Asking:
-    part = _inner(form, form.schema(part))
+    part = given_part(part, form.root)
     choices = choices_of(part)
     if len(choices) == 1:
         return choices[0]
     if choices:
         return (yield from _choice(form, part, path, known=known))
-    if _is_number_or_text(form, part):
-        return (yield from _scalar(form, {**part, "type": _NUMBER_OR_TEXT}, path, known=known))
+    if kind_of(part) == NUMBER_OR_TEXT:
+        return (yield from _scalar(form, part, path, known=known))
     if part.get("anyOf") or part.get("oneOf"):
         return (yield from _variant(form, part, path))
     asking = {"object": _object, "array": _array, "null": _nothing}.get(kind_of(part), _scalar)
@@ -100,10 +101,25 @@ def _nothing(form: _Form, part: Schema, path: str, *, known: Json = MISSING) -> 
     yield  # a generator that asks nothing
 
 
-def _is_number_or_text(form: _Form, part: Schema) -> bool:
-    """Whether *part* is a number or a text, whatever it is like, as a `Decimal` is: one line can be either."""
-    kinds = [{key: value for key, value in each.items() if key != "pattern"} for each in _variants(form, part)]
+def given_part(part: Schema, root: Schema) -> Schema:
+    """Return what a value of *part* is when it is given: without its null; a number or a text is of a type of its own."""
+    whole = resolved(part, root)
+    variants = _kinds(whole, root)
+    if len(variants) == 1:
+        return {**variants[0], **_about(whole)}
+    return {**whole, "type": NUMBER_OR_TEXT} if _is_number_or_text(variants) else whole
+
+
+def _is_number_or_text(variants: Sequence[Schema]) -> bool:
+    """Whether these are a number or a text, whatever it is like, as of a `Decimal`: one line can be either."""
+    kinds = [{key: value for key, value in each.items() if key != "pattern"} for each in variants]
     return len(kinds) == 2 and {"type": "string"} in kinds and {"type": "number"} in kinds
+
+
+def _kinds(part: Schema, root: Schema) -> list[Schema]:
+    """Return the kinds that a union allows, but for null."""
+    every = [resolved(variant, root) for variant in part.get("anyOf") or part.get("oneOf") or ()]
+    return [variant for variant in every if variant.get("type") != "null"]
 
 
 def _about(part: Schema) -> Schema:
@@ -154,7 +170,7 @@ def entry(part: Schema, line: str) -> Json:
             return _within(part, _number(line, float, "a number"))
         case "string":
             return _text(part, line)
-        case kind if kind == _NUMBER_OR_TEXT:
+        case kind if kind == NUMBER_OR_TEXT:
             return _number_or_text(line)
         case _:
             return _any(line)
@@ -246,7 +262,7 @@ def _number_of(question: Question) -> Generator[Question, str, int]:
 
 
 def _variant(form: _Form, part: Schema, path: str) -> Asking:
-    variants = _variants(form, part)
+    variants = _kinds(part, form.root)
     names = tuple(str(v.get("title") or words(v, form.root)) for v in variants)
     if is_nullable(part, form.root):
         names = (*names, "none")
@@ -283,25 +299,13 @@ def _field(form: _Form, field: Schema, path: str, *, required: bool, known: Json
     if required and not is_nullable(whole, form.root):
         return (yield from _value(form, field, path, known=known))
     leave = None if required else MISSING
-    inner = _inner(form, whole)
+    inner = given_part(whole, form.root)
     if kind_of(inner) in ("object", "array") and not choices_of(inner):
         filled = known is not MISSING and known is not None
         if (yield from _yes_no(form, path, f"fill in {path}?", default=filled)):
             return (yield from _value(form, inner, path, known=known))
         return leave
     return (yield from _optional(form, inner, path, leave=leave, known=known))
-
-
-def _inner(form: _Form, whole: Schema) -> Schema:
-    """Return what an optional field is when it is there."""
-    variants = _variants(form, whole)
-    return {**variants[0], **_about(whole)} if len(variants) == 1 else whole
-
-
-def _variants(form: _Form, part: Schema) -> list[Schema]:
-    """Return the kinds that a union allows, but for null."""
-    every = [form.schema(variant) for variant in part.get("anyOf") or part.get("oneOf") or ()]
-    return [variant for variant in every if variant.get("type") != "null"]
 
 
 def _optional(form: _Form, inner: Schema, path: str, *, leave: Json, known: Json) -> Asking:
@@ -354,7 +358,7 @@ def _array(form: _Form, part: Schema, path: str, *, known: Json = MISSING) -> As
 
 def _next_item(form: _Form, item: Schema, path: str) -> Asking:
     """Ask for one more item; MISSING when there is none."""
-    inner = _inner(form, item)
+    inner = given_part(item, form.root)
     if kind_of(inner) in ("object", "array") and not choices_of(inner):
         if not (yield from _yes_no(form, path, f"add {path}?", default=False)):
             return MISSING

@@ -9,14 +9,15 @@ from typing import Final
 from loom.core.ids import ExecutionId, execution_id
 from loom.driving.chains import FIRST, link_named
 from loom.driving.errors import ExecutionNotFound
-from loom.spi.event_store import ExecutionQuery, Storage
+from loom.driving.run_reader import RunReader
+from loom.spi.event_store import ExecutionQuery
 from loom_cli.errors import AmbiguousExecution
 
 _CANDIDATES_MAX: Final = 10
 _LOOKED_AT_MAX: Final = 500
 
 
-async def meant_id(storage: Storage, text: str) -> ExecutionId:
+async def meant_id(storage: RunReader, text: str) -> ExecutionId:
     """Return the id that *text* is, or is the beginning of. The logs of a chain are one, and the first of them is its id.
 
     Raises:
@@ -34,7 +35,7 @@ async def meant_id(storage: Storage, text: str) -> ExecutionId:
     raise ExecutionNotFound(execution_id=text, store=storage.url, near=await _near(storage, text))
 
 
-async def _is_one_chain(storage: Storage, wanted: str, found: Sequence[str]) -> bool:
+async def _is_one_chain(storage: RunReader, wanted: str, found: Sequence[str]) -> bool:
     """Whether the ids that begin with *wanted*, of which the first ones are *found*, are all those of one chain."""
     chain = found[0]
     if not all(link_named(id) is not None and id.startswith(f"{chain}~") for id in found[1:]):
@@ -42,7 +43,7 @@ async def _is_one_chain(storage: Storage, wanted: str, found: Sequence[str]) -> 
     return not await storage.ids(prefix=wanted, after=f"{chain}~:", limit=1)  # which comes after every number
 
 
-async def meant_link(storage: Storage, text: str) -> str:
+async def meant_link(storage: RunReader, text: str) -> str:
     """Return as `meant_id`; where *text* names the first log of a chain (`ID~1`), what it does with the whole id.
 
     Raises:
@@ -53,7 +54,7 @@ async def meant_link(storage: Storage, text: str) -> str:
     return await meant_id(storage, text.removesuffix(FIRST)) + FIRST
 
 
-async def _near(storage: Storage, text: str) -> list[str]:
+async def _near(storage: RunReader, text: str) -> list[str]:
     newest = await storage.find(ExecutionQuery(limit=_LOOKED_AT_MAX))
     known = [str(row.execution_id) for row in newest]
     same = [id for id in known if id.casefold() == text.casefold()]

@@ -9,9 +9,10 @@ from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.driving import chains
 from loom.driving.errors import ExecutionNotFound
+from loom.driving.run_reader import RunReader
 from loom.driving.stored_log import StoredLog, log_of
 from loom.lenses.inbox import UnreadMessage, unread_messages
-from loom.spi.event_store import ExecutionQuery, ExecutionRow, Request, Storage
+from loom.spi.event_store import ExecutionQuery, ExecutionRow, Request
 from loom_cli.ids import meant_link
 
 Event = EventEnvelope[Any]
@@ -20,7 +21,7 @@ CHILDREN_MAX: Final = 1000
 """So many children of a run are looked at, the newest."""
 
 
-async def log_meant(storage: Storage, text: str) -> StoredLog:
+async def log_meant(storage: RunReader, text: str) -> StoredLog:
     """Return the log of the execution that *text* means: of a chain, unless *text* names a link (`ID~2`), the last one.
 
     Raises:
@@ -38,19 +39,19 @@ async def log_meant(storage: Storage, text: str) -> StoredLog:
     return log
 
 
-async def lane_of(storage: Storage, run_id: ExecutionId) -> Sequence[Request]:
+async def lane_of(storage: RunReader, run_id: ExecutionId) -> Sequence[Request]:
     """Return the requests of an execution that its log does not hold yet."""
     row = await storage.row(run_id)
     lane = None if row is None else await chains.lane_of(storage, row)
     return await storage.pending(*lane) if lane is not None else ()
 
 
-async def unread_of(storage: Storage, run_id: ExecutionId) -> list[UnreadMessage]:
+async def unread_of(storage: RunReader, run_id: ExecutionId) -> list[UnreadMessage]:
     """Return the messages of an execution that no receive has taken."""
     return unread_messages(await lane_of(storage, run_id))
 
 
-async def children_of(storage: Storage, events: Sequence[Event]) -> Sequence[ExecutionRow]:
+async def children_of(storage: RunReader, events: Sequence[Event]) -> Sequence[ExecutionRow]:
     """Return the rows of the runs that the execution with the log *events* has started, the newest first."""
     chain = getattr(events[0].payload, "chain", None)
     parent = chain[0] if chain else events[0].execution_id

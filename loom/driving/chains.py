@@ -17,10 +17,11 @@ from loom.core.ids import ID_LENGTH_MAX, ExecutionId
 from loom.core.json import JsonObject
 from loom.core.missing import MISSING
 from loom.core.state import empty_state
+from loom.driving.run_reader import RunReader
 from loom.driving.stored_log import log_of
 from loom.kernel.fold import RULES
 from loom.kernel.journal import Journal, tell
-from loom.spi.event_store import Append, ExecutionQuery, ExecutionRow, Lane, Storage
+from loom.spi.event_store import Append, ExecutionQuery, ExecutionRow, Lane
 
 if TYPE_CHECKING:
     from loom.driving.driver import Driver
@@ -111,7 +112,7 @@ async def begun_as_link(driver: Driver, run_id: ExecutionId) -> Journal | None:
     return driver.journal(log.state(), row.incarnation, drives=True)
 
 
-async def last_link(storage: Storage, row: ExecutionRow) -> ExecutionRow:
+async def last_link(storage: RunReader, row: ExecutionRow) -> ExecutionRow:
     """Return the row of the last link of the chain that *row* is of; *row* itself where the chain was deleted meanwhile."""
     if row.index.status != "continued":
         return row
@@ -119,7 +120,7 @@ async def last_link(storage: Storage, row: ExecutionRow) -> ExecutionRow:
     return rows[0] if rows else row
 
 
-async def lane_of(storage: Storage, row: ExecutionRow) -> Lane | None:
+async def lane_of(storage: RunReader, row: ExecutionRow) -> Lane | None:
     """Return the lane of the chain that *row* is of, None when its first link is gone."""
     first = row if row.index.link == 1 else await storage.row(ExecutionId(row.index.chain))
     return None if first is None else Lane(first.execution_id, first.incarnation)

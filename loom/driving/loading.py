@@ -18,11 +18,12 @@ from loom.core.state import ExecutionState, empty_state
 from loom.driving.chains import last_link, link_named
 from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
 from loom.driving.reading import read_log, refuse_newer, refuse_newer_rules
+from loom.driving.run_reader import RunReader
 from loom.driving.snapshots import state_of
 from loom.driving.stored_log import checkpoint_of
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import fold
-from loom.spi.event_store import ExecutionRow, Storage
+from loom.spi.event_store import ExecutionRow
 from loom.spi.snapshot_store import SnapshotStore
 
 TAIL_MIN: Final = 200
@@ -46,7 +47,7 @@ class Loaded(NamedTuple):
     snapshot: int = NONE
 
 
-async def load(storage: Storage, id: str, *, row: ExecutionRow | None = None) -> Loaded:
+async def load(storage: RunReader, id: str, *, row: ExecutionRow | None = None) -> Loaded:
     """Return the run *id*; of a chain its last link. *row* is its row, where that is known already.
 
     Raises:
@@ -64,7 +65,7 @@ async def load(storage: Storage, id: str, *, row: ExecutionRow | None = None) ->
     return await loaded(storage, row)
 
 
-async def load_link(storage: Storage, id: str) -> Loaded:
+async def load_link(storage: RunReader, id: str) -> Loaded:
     """Return the link that *id* names, though its chain has gone on; where it names a chain, the last one.
 
     Raises:
@@ -79,7 +80,7 @@ async def load_link(storage: Storage, id: str) -> Loaded:
     return await loaded(storage, row)
 
 
-async def loaded(storage: Storage, row: ExecutionRow) -> Loaded:
+async def loaded(storage: RunReader, row: ExecutionRow) -> Loaded:
     """Return the run that *row* is of: only what is after its newest snapshot is read and folded.
 
     Raises:
@@ -115,7 +116,7 @@ def _missing(events: _Events, row: ExecutionRow, begun: ExecutionState | None) -
     return next((at for at, found in zip(expected, there, strict=False) if at != found), first + len(there))
 
 
-async def _newest(storage: Storage, row: ExecutionRow) -> ExecutionState | None:
+async def _newest(storage: RunReader, row: ExecutionRow) -> ExecutionState | None:
     """Return the state of the newest snapshot; None where there is none, or none that can be used."""
     if not isinstance(storage, SnapshotStore):
         return None
@@ -129,7 +130,7 @@ async def _newest(storage: Storage, row: ExecutionRow) -> ExecutionState | None:
         return None
 
 
-async def _checkpoint(storage: Storage, row: ExecutionRow) -> ExecutionState | None:
+async def _checkpoint(storage: RunReader, row: ExecutionRow) -> ExecutionState | None:
     """Return the state of the newest checkpoint, None where no compaction has made one.
 
     Raises:

@@ -11,8 +11,9 @@ from loom.driving.driver import Driver
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.forking import Forking
 from loom.driving.loading import load
+from loom.driving.run_reader import RunReader
 from loom.spi.event_fork import EventFork
-from loom.spi.event_store import ExecutionRow, Storage
+from loom.spi.event_store import ExecutionRow
 from loom.spi.ref_store import Family, RefMove, RefStore
 
 MAIN: Final = "main"
@@ -42,7 +43,7 @@ class RefMoved(LoomError):
         super().__init__(f"{name} of {family} was moved by somebody else meanwhile")
 
 
-async def family_of(storage: Storage, id: str) -> Family:
+async def family_of(storage: RunReader, id: str) -> Family:
     """Return the family of a run: the furthest of those that it is a fork of, a fork of a fork, which is still there.
 
     The logs of a chain are one run, whichever of them a fork began with, and the first of them is its id.
@@ -64,7 +65,7 @@ async def family_of(storage: Storage, id: str) -> Family:
     return Family(first.execution_id, first.incarnation)
 
 
-async def _first(storage: Storage, run_id: ExecutionId) -> ExecutionRow:
+async def _first(storage: RunReader, run_id: ExecutionId) -> ExecutionRow:
     row = await storage.row(run_id)
     if row is not None and row.index.chain != run_id:
         row = await storage.row(ExecutionId(row.index.chain))

@@ -9,14 +9,14 @@ from loom.core.collecting import collected_later
 from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionStarted
 from loom.core.ids import ExecutionId
+from loom.driving.run_reader import LogReader
 from loom.kernel.codec import decode_events
 from loom.kernel.errors import LogNewerThanCode
 from loom.kernel.fold import RULES
-from loom.spi.event_store import EventStore
 
 
 async def read_log(
-    storage: EventStore, run_id: ExecutionId, *, start: int = 0, length: int | None = None
+    storage: LogReader, run_id: ExecutionId, *, start: int = 0, length: int | None = None
 ) -> list[EventEnvelope[Any]]:
     """Return the events of one log from *start* on.
 

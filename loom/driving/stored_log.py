@@ -7,7 +7,7 @@ kinds stay in place, and the last event of a log always does. So a log of which 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from loom.core.collecting import collected_later
 from loom.core.envelope import EventEnvelope
@@ -15,21 +15,14 @@ from loom.core.ids import ExecutionId, Incarnation
 from loom.core.state import ExecutionState, empty_state
 from loom.driving.errors import SnapshotUnusable
 from loom.driving.reading import read_log
+from loom.driving.run_reader import LogReader, RunReader
 from loom.driving.snapshots import state_of
 from loom.kernel.fold import fold
-from loom.spi.event_store import EventRecord, Head, Storage
+from loom.spi.event_store import EventRecord, Head
 from loom.spi.snapshot_store import Snapshot, SnapshotStore
 
 Event = EventEnvelope[Any]
 E = TypeVar("E", Event, EventRecord)
-
-
-class LogReader(Protocol):
-    """All that a replay may ask of a store: to read a log. It has no way to write."""
-
-    async def read(
-        self, execution_id: ExecutionId, *, start: int = 0, stop: int | None = None, limit_bytes: int = 4 << 20
-    ) -> Sequence[EventRecord]: ...
 
 
 class StoredLog(NamedTuple):
@@ -69,7 +62,7 @@ class StoredLog(NamedTuple):
             return fold(self.tail, self.start)
 
 
-async def log_of(storage: Storage, run_id: ExecutionId) -> StoredLog:
+async def log_of(storage: RunReader, run_id: ExecutionId) -> StoredLog:
     """Return what *storage* has of a log: no event where there is no such execution.
 
     Raises:
@@ -95,7 +88,7 @@ async def stored_records(reader: LogReader, run_id: ExecutionId) -> list[EventRe
     return records
 
 
-async def records_of(storage: Storage, run_id: ExecutionId) -> StoredRecords:
+async def records_of(storage: RunReader, run_id: ExecutionId) -> StoredRecords:
     """Return what *storage* has of a log, as stored.
 
     Raises:
@@ -106,7 +99,7 @@ async def records_of(storage: Storage, run_id: ExecutionId) -> StoredRecords:
 
 
 async def _with_base(
-    storage: Storage, run_id: ExecutionId, read: Callable[[], Awaitable[Sequence[E]]]
+    storage: RunReader, run_id: ExecutionId, read: Callable[[], Awaitable[Sequence[E]]]
 ) -> tuple[Sequence[E], ExecutionState | None]:
     """Return what is *read* of a log, and the state before which some is missing.
 
@@ -128,7 +121,7 @@ async def _with_base(
         seen = head
 
 
-async def base_beyond(storage: Storage, run_id: ExecutionId, length: int) -> ExecutionState | None:
+async def base_beyond(storage: RunReader, run_id: ExecutionId, length: int) -> ExecutionState | None:
     """Return the state of the newest checkpoint, None where it is not of more than *length* events, or there is none.
 
     It is asked for by who follows a log, when an event comes that does not follow the last one: those between were moved away.

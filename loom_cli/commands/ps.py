@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from loom.core.ids import ExecutionId
-from loom.core.ids import execution_id as as_id
 from loom.core.state import TERMINAL
 from loom.spi.admission_store import Admission, AdmissionStore
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
@@ -24,7 +22,8 @@ from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.ids import meant_id
-from loom_cli.options import EVENTS_MAX, FlowFilterOption, JsonOption, QueryOption, StoreOption, WhereOption
+from loom_cli.options import FlowFilterOption, JsonOption, QueryOption, StoreOption, WhereOption
+from loom_cli.rows import cursor_of, gates_of, row_json
 from loom_cli.screen import STATUS_STYLES, Column, Styled
 from loom_cli.times import distance
 from loom_cli.wording import counted, joined
@@ -101,7 +100,7 @@ def ps(
         tips=not links,
         where=cli.where(where, query),
         limit=limit,
-        before=_cursor(before),
+        before=cursor_of(before),
     )
     rows, lines = cli.run(_found(storage, replace(asked, limit=limit + 1), parent, cli.now_ms()))
     rows, has_more = rows[:limit], len(rows) > limit
@@ -157,7 +156,7 @@ async def _found(
 
 def _note_damaged(cli: Cli, rows: Sequence[ExecutionRow]) -> None:
     for row in rows:
-        if _gates(row) is None:
+        if gates_of(row) is None:
             cli.screen.note(f"the index row of {row.execution_id} is damaged: `loom show` reads its log instead")
 
 
@@ -177,29 +176,6 @@ def _near(names: Iterable[str], known: Collection[str]) -> list[str]:
     return sorted({near for name in names if name not in known for near in difflib.get_close_matches(name, known)})
 
 
-def row_json(row: ExecutionRow, line: Admission | None = None) -> dict[str, Any]:
-    """Return a row of the index in the shape of docs/reference/json.md, with where the run stands in line."""
-    index = row.index
-    return {
-        "id": row.execution_id,
-        "flow": index.flow,
-        "status": index.status,
-        "cancelling": is_cancelling(row),
-        "parent": index.parent or None,
-        "started_at": index.started_at,
-        "updated_at": index.updated_at,
-        "ended_at": row.ended_at,
-        "wake_at": index.wake_at,
-        "length": row.length,
-        "gates": _gates(row) or [],
-        "attributes": _cell(index.attributes) or {},
-        "driver": row.driver or None,
-        "lease_ms": row.lease_ms if row.driver else None,
-        "line": {"stage": line.stage, "ahead": line.ahead, "wake_at": line.wake_at} if line is not None else None,
-        "cursor": f"{index.started_at}:{row.execution_id}",
-    }
-
-
 def _table(
     rows: Sequence[ExecutionRow], lines: Mapping[ExecutionId, Admission], now_ms: int
 ) -> list[Sequence[str | Styled]]:
@@ -209,7 +185,7 @@ def _table(
 
 def _cells(row: ExecutionRow, line: Admission | None, parents: Container[str], now_ms: int) -> Sequence[str | Styled]:
     index = row.index
-    gates = _gates(row)
+    gates = gates_of(row)
     waits = ", ".join(str(gate["gate"]) for gate in gates) if gates is not None else "?"
     if held := held_words(row):
         waits = f"{waits}; {held}" if waits else held
@@ -237,33 +213,9 @@ def line_words(line: Admission, now_ms: int) -> str:
     return joined(told, ahead, distance(line.wake_at, now_ms) if line.wake_at is not None else "")
 
 
-def _gates(row: ExecutionRow) -> list[dict[str, Any]] | None:
-    """Return the open gates of *row*; None when that cell is damaged: a row is but a cache (kernel rule 2.3)."""
-    gates = _cell(row.index.gates)
-    is_whole = isinstance(gates, list) and all(isinstance(gate, dict) and "gate" in gate for gate in gates)
-    return gates if is_whole else None
-
-
-def _cell(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
 def _known(statuses: Sequence[str]) -> Sequence[str]:
     named = [status.replace("-", "_").replace(" ", "_") for status in statuses]
     unknown = [status for status in named if status not in STATUS_STYLES]
     if unknown:
         raise Usage(f"{unknown[0]!r} is no status", hint=f"one of {', '.join(STATUS_STYLES)}")
     return named
-
-
-def _cursor(text: str | None) -> tuple[int, str] | None:
-    if text is None:
-        return None
-    started_at, colon, execution_id = text.partition(":")
-    fits = started_at.isdecimal() and len(started_at) <= len(str(EVENTS_MAX)) and int(started_at) <= EVENTS_MAX
-    if not (colon and execution_id and fits):
-        raise Usage(f"{text!r} is no cursor", hint="take it from the `cursor` of a row, or the note under a list")
-    return int(started_at), as_id(execution_id)

@@ -20,7 +20,8 @@ from loom.core.ids import ExecutionId
 from loom.core.state import empty_state
 from loom.driving.replay_drive import PATIENCE_S
 from loom.driving.replaying import Replayer, ReplayRefuses, _journal, _Nothing
-from loom.driving.stored_log import LogReader, stored_records
+from loom.driving.run_reader import LogReader
+from loom.driving.stored_log import stored_records
 from loom.driving.verdicts import Verdict
 from loom.kernel.errors import ReplayDivergence
 from loom.spi.event_store import EventRecord, ExecutionQuery

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from loom.core.missing import MISSING
-from loom.driving.stored_log import LogReader
+from loom.driving.run_reader import LogReader
 from loom.lenses.differing import Change, change_json, changes
 from loom.lenses.folding import fold_at, state_digest, states
 from tests.golden import logs

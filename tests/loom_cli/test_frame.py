@@ -116,7 +116,7 @@ def test_help_is_a_command_as_well(project: Project) -> None:
 
 
 def examples() -> Iterator[Any]:
-    for name in ("ps", "show", "logs", "watch", "gates", "doctor"):
+    for name in ("ps", "show", "logs", "watch", "gates", "inspect", "doctor"):
         for line in re.findall(r"^Example: loom (.*)$", command_of(ROWS[name]).help, re.MULTILINE):
             yield pytest.param(line, id=line)
 

@@ -7,8 +7,7 @@ import importlib
 import pkgutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -42,6 +41,7 @@ from loom.driving.promoting import Promotion
 from loom.driving.replaying import Replayed
 from loom.driving.retrying import retried
 from loom.driving.snapshots import snapshot_of
+from loom.driving.stored_log import StoredLog
 from loom.driving.verdicts import Verdict
 from loom.lenses.branches import tree
 from loom.lenses.comparing import compare
@@ -63,7 +63,6 @@ from loom_cli.branches import move_rows, promotion_words
 from loom_cli.bundling import bundle_json
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
-from loom_cli.commands.ps import row_json
 from loom_cli.commands.tail import tail_json
 from loom_cli.compacting import compacted_json
 from loom_cli.content_places import before_all
@@ -77,16 +76,19 @@ from loom_cli.outcomes import outcome_json
 from loom_cli.repairing import Repair, repair_json
 from loom_cli.replays import short
 from loom_cli.retaining import Pass, retention_json
+from loom_cli.rows import row_json
 from loom_cli.schedule_views import schedule_json
 from loom_cli.selecting import VERBS, chosen
 from loom_cli.sending import kept_words
 from loom_cli.snapshot_views import head_json, snapshot_json
+from loom_cli.standing import Stood, view_of, whole_json
 from loom_cli.sweeping import SweepPass, sweep_json
 from loom_cli.working import opening_words
 from tests.golden import logs
 from tests.golden.make import INDEX
 from tests.loom_cli.cores import OF_LOOKING, Core
 from tests.loom_cli.projects import loom
+from tests.loom_cli.touching import touching
 
 CRASH: Final = Schedule.parse("step.1:crash-after")
 LOGS: Final = {name: logs.read(name).events for name in ("hello", "fails", "waiting", "doubts", "records")}
@@ -126,6 +128,7 @@ def viewed(name: str) -> Any:
     return state, execution_view(state, golden.events), golden.events
 
 
+STOOD: Final = Stood(StoredLog(ExecutionId("r1"), LOGS["hello"]), None, (), ())
 ROW: Final = ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)
 RETRIED, FORKED = viewed("retried"), viewed("forked")
 
@@ -311,6 +314,12 @@ CORES: Final[dict[str, Core]] = {
         lambda shape: (shape["event"], shape["status"]) == ("STEP_COMPLETED", "running"),
         "watch r1 --json",
     ),
+    "inspect": Core(
+        whole_json,
+        lambda: whole_json(STOOD, view_of(STOOD, 2), 2),
+        lambda shape: (shape["sequence"], shape["status"], shape["unread"]) == (2, "running", None),
+        "inspect r1 --at 1 --json",
+    ),
     "sweep content": Core(
         sweep_json,
         lambda: sweep_json(SweepPass("files:/x", timedelta(days=60), 7, True, SweepTally(looked_at=9, removed=2))),
@@ -405,30 +414,6 @@ CORES: Final[dict[str, Core]] = {
     ),
     "doctor": Core(contracts, contracts, lambda shape: shape["kernel_abi"] == "1.0.0", "doctor --versions"),
 }
-
-OUTSIDE: Final = ("open", "os.", "shutil.", "socket.", "sqlite3.", "subprocess.", "tempfile.", "urllib.")
-"""What the interpreter says before it touches a file, a network, a database or a process."""
-
-_touched: list[str] | None = None
-
-
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _touched is not None and event.startswith(OUTSIDE):
-        _touched.append(f"{event} {arguments[:1]}")
-
-
-sys.addaudithook(_hear)
-
-
-@contextmanager
-def touching() -> Iterator[list[str]]:
-    """Give the list of what is touched outside the process meanwhile."""
-    global _touched  # noqa: PLW0603  # an audit hook is for ever, so it is switched
-    _touched = []
-    try:
-        yield _touched
-    finally:
-        _touched = None
 
 
 @pytest.mark.proves("PRN-09")

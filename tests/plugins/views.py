@@ -12,7 +12,7 @@ from loom.driving.reading import read_log
 from loom.lenses.folding import event_json
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom.spi.where import searchable
-from loom_cli.commands.ps import row_json
+from loom_cli.rows import row_json
 
 Row: TypeAlias = dict[str, Any]
 

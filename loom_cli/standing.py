@@ -1,0 +1,76 @@
+"""Where one run stands, now or after an event, as `loom show` tells it and every command that says the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from loom.core.json import JsonObject
+from loom.core.state import TERMINAL
+from loom.driving.run_reader import RunReader
+from loom.driving.stored_log import StoredLog
+from loom.lenses.execution import ExecutionView, execution_view
+from loom.lenses.folding import fold_at
+from loom.lenses.inbox import UnreadMessage
+from loom.lenses.shapes import execution_json
+from loom.spi.event_store import ExecutionRow
+from loom_cli.drivers import is_cancelling
+from loom_cli.errors import Usage
+from loom_cli.reading import children_of, log_meant, unread_of
+
+
+class Stood(NamedTuple):
+    """What a store has of a run: its log, its row of the index, its unread messages, and its children."""
+
+    log: StoredLog
+    row: ExecutionRow | None
+    unread: Sequence[UnreadMessage]
+    children: Sequence[ExecutionRow]
+
+
+async def stood(storage: RunReader, text: str) -> Stood:
+    """Return what *storage* has of the run that *text* means; errors as those of `log_meant`."""
+    log = await log_meant(storage, text)
+    row, unread = await storage.row(log.run_id), await unread_of(storage, log.run_id)
+    return Stood(log, row, unread, await children_of(storage, log.events))
+
+
+def require_events(log: StoredLog, numbers: Mapping[str, int | None]) -> None:
+    """Refuse a number of an event that *log* does not have, by the flag that named it.
+
+    Raises:
+        Usage: there is no such event.
+    """
+    for flag, number in numbers.items():
+        if number is not None and number >= log.length:
+            raise Usage(f"there is no event {number}", hint=f"{flag} {log.length - 1} is the last one")
+
+
+def view_of(found: Stood, at: int | None) -> ExecutionView:
+    """Return the run as it stood after event *at*, None: as it stands.
+
+    Raises:
+        IndexError, LogCompacted, LogCorrupt: see `fold_at`.
+    """
+    log = found.log
+    return execution_view(fold_at(log.events, at, base=log.base), log.events, base=log.base, children=found.children)
+
+
+def unread_at(found: Stood, at: int | None) -> Mapping[str, int] | None:
+    """Return how many messages are unread, by topic; None for a past state: that is not kept."""
+    return dict(Counter(message.topic for message in found.unread)) if at is None else None
+
+
+def cancelling_at(found: Stood, view: ExecutionView, at: int | None) -> bool:
+    """Whether the run is on its way to be cancelled, be it by a request that no driver has journaled yet."""
+    is_asked = at is None and found.row is not None and is_cancelling(found.row)
+    return view.status not in TERMINAL and (view.cancel is not None or is_asked)
+
+
+def whole_json(
+    found: Stood, view: ExecutionView, at: int | None, *, present: JsonObject | None = None
+) -> dict[str, Any]:
+    """Return all that is known of a run after event *at*, in the shape of docs/reference/json.md."""
+    beside = {"cancelling": cancelling_at(found, view, at), "unread": unread_at(found, at), "present": present}
+    return {**execution_json(view), **beside}
