@@ -228,7 +228,8 @@ def _of_call(each: Asked, events: Sequence[Event], noted: Mapping[int, str]) -> 
         if call.digest != start.payload.digest:
             yield Problem(start.sequence, f"its digest is not that of what {call.id} is asked with")
         elif (fact := fact_asked(call, generation=start.payload.gen or 0)) is not None:
-            yield from _of_start(start, fact, before_at=events[start.sequence - 1].at)
+            # as it was recorded: to a scope that a retry has opened again, the fold has given its time anew
+            yield from _of_start(events[start.sequence], fact, before_at=events[start.sequence - 1].at)
         elif start.type == "DECISION_RECORDED" and call.syscall.asked() != {"candidates": start.payload.candidates}:
             yield Problem(start.sequence, f"its candidates are not what {call.id} is asked with")
     if outcome is not None and not _is_revived(call, outcome):

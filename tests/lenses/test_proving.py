@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Final
 
 import orjson
@@ -17,6 +19,7 @@ from loom.core.flow import Flow
 from loom.driving.replaying import Replayed, Replayer
 from loom.lenses.folding import fold_at, log_chain
 from loom.lenses.proving import Proof, differing, proof_of
+from loom.spi.clock import VirtualClock
 from loom.spi.event_store import EventRecord
 from loom_cli.proving import proof_json
 from tests.golden import flows as golden_flows
@@ -142,6 +145,36 @@ async def test_whatever_a_run_was_its_log_is_proved(program: Program, way: Any, 
 
     assert proof_of(log, whole).problems == ()
     assert proof_of(log[: len(log) // 2 + 1], part).problems == ()
+
+
+@loom.flow
+async def hurried(ctx: loom.Context) -> str:
+    async with ctx.scope(timeout=timedelta(seconds=10)):
+        return await ctx.run("answer", _answer)
+
+
+async def _answer() -> str:
+    if not answers:
+        CLOCK.advance(60_000)
+        await asyncio.Event().wait()
+    return answers.pop()
+
+
+answers: list[str] = []
+CLOCK: Final = VirtualClock()
+
+
+async def test_the_log_of_a_scope_that_a_retry_gave_its_time_anew_is_proved() -> None:
+    runtime = loom.define_config(flows=[hurried], clock=CLOCK).runtime
+    assert (await runtime.start(hurried, id=RUN)).status == "failed"
+    answers.append("in time")
+    assert (await runtime.retry(RUN)).value == "in time"
+    log = list(await runtime.storage.read(RUN))
+
+    whole = await Replayer({hurried.id: hurried}).replay(RUN, log)
+
+    assert [record.type for record in log if record.type == "EXECUTION_RETRIED"] == ["EXECUTION_RETRIED"]
+    assert proof_of(log, whole).problems == ()
 
 
 # -- and does not ------------------------------------------------------------------------------------------------------
