@@ -50,7 +50,7 @@ class SqliteRefs(ABC):
 
 
 def _moves(raw: sqlite3.Connection, family: Family) -> list[tuple[str, RefMove]]:
-    return [(name, RefMove(*move)) for name, *move in raw.execute(_MOVES, family)]
+    return [(str(name), RefMove(*move)) for name, *move in raw.execute(_MOVES, family)]
 
 
 def _moved(raw: sqlite3.Connection, family: Family, name: str, move: RefMove) -> bool:

@@ -101,7 +101,12 @@ def put(raw: sqlite3.Connection, snapshot: Snapshot) -> bool:
 
 def _latest(raw: sqlite3.Connection, run_id: ExecutionId, life: Incarnation, upto: int) -> Snapshot | None:
     row: tuple[Any, ...] | None = raw.execute(_LATEST, {"run": life, "id": run_id, "upto": upto}).fetchone()
-    return Snapshot(snapshot_head(run_id, life, row[:-1]), row[-1]) if row else None
+    return Snapshot(snapshot_head(run_id, life, row[:-1]), _bytes(row[-1])) if row else None
+
+
+def _bytes(body: object) -> bytes:
+    """Return what stands where a body should: of what is none the digest is wrong, as of any that is damaged."""
+    return body if isinstance(body, bytes) else str(body).encode(errors="surrogatepass")
 
 
 def _heads(raw: sqlite3.Connection, run_id: ExecutionId, life: Incarnation, limit: int) -> list[SnapshotHead]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from loom.devtools.conformance.snapshot_store import (
     put,
     snapshot,
 )
+from loom.driving.errors import SnapshotUnusable
+from loom.driving.snapshots import state_of
 from loom.plugins.sqlite import SqliteStorage
 from loom.spi.errors import StoreUnavailable
 
@@ -39,3 +43,19 @@ async def test_a_store_that_is_only_read_shows_snapshots_and_keeps_none(tmp_path
         await reader.put_snapshot(snapshot(log, 2))
     assert await kept(reader, log) == [1]
     await reader.close()
+
+
+async def test_a_body_that_is_no_bytes_is_given_as_a_body_that_is_damaged(tmp_path: Path) -> None:
+    store = SqliteStorage(tmp_path / "loom.db")
+    log = await log_of(store, 3)
+    [there] = await put(store, snapshot(log, 1))
+    with contextlib.closing(sqlite3.connect(tmp_path / "loom.db")) as raw, raw:
+        raw.execute("UPDATE snapshots SET body = 'text'")
+
+    found = await store.latest_snapshot(there.head.execution_id, log.incarnation)
+
+    assert found is not None
+    assert found.body == b"text"
+    with pytest.raises(SnapshotUnusable):
+        state_of(found, is_needed=True)
+    await store.close()
