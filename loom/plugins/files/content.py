@@ -96,7 +96,7 @@ class FileContent:
 
     def _put(self, data: bytes) -> ContentRef:
         ref = address_of(data)
-        if self._shelf.touched(ref) is None:
+        if self._shelf.touched(ref, len(data)) is None:
             draft = self._shelf.draft()
             try:
                 draft.write(data)

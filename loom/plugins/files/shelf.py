@@ -60,20 +60,23 @@ class Shelf:
             _make_folder(incoming)
         return Draft(incoming / uuid.uuid4().hex, self._now_ms)
 
-    def touched(self, ref: ContentRef) -> Content | None:
-        """Touch a content; None when it is not there."""
+    def touched(self, ref: ContentRef, size: int) -> Content | None:
+        """Touch a content; None when it is not there with all of its *size*."""
         if not self._folder(ref).is_dir():
             return None
         with self._alone(ref):
-            return self._touched(ref)
+            return self._touched(ref, size)
 
     def place(self, draft: Draft, ref: ContentRef) -> Content:
-        """Make a finished draft the content at *ref*; where that is there already, it is touched and the draft goes."""
+        """Make a finished draft the content at *ref*; where that is there already, it is touched and the draft goes.
+
+        One that is shorter or longer than it was put is replaced.
+        """
         folder = self._folder(ref)
         if not folder.is_dir():
             _make_folder(folder)
         with self._alone(ref):
-            if (known := self._touched(ref)) is not None:
+            if (known := self._touched(ref, draft.size)) is not None:
                 draft.discard()
                 return known
             at = draft.stamp()
@@ -81,13 +84,15 @@ class Shelf:
             _sync_folder(folder)
             return Content(ref, draft.size, at)
 
-    def _touched(self, ref: ContentRef) -> Content | None:
+    def _touched(self, ref: ContentRef, size: int | None = None) -> Content | None:
         try:
             file = os.open(self._folder(ref) / ref, os.O_RDWR)
         except FileNotFoundError:
             return None
         try:
             found = os.fstat(file)
+            if size not in (None, found.st_size):
+                return None
             at = next_touch(self._now_ms(), _ms(found))
             os.utime(file, ns=(at * 1_000_000, at * 1_000_000))
             os.fsync(file)

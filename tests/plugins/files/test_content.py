@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,23 @@ async def test_a_line_that_a_crash_has_torn_costs_no_other_citation(
     await store.cite([(ref, second)])
 
     assert await cited(store, ref) == {(ref, FIRST), (ref, second)}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("size", [0, 3, 40])
+async def test_a_content_that_was_cut_short_is_whole_again_once_it_is_put(
+    store: FileContent, tmp_path: Path, size: int, streamed: bool
+) -> None:
+    ref = await store.put(b"a page of words")
+    os.truncate(tmp_path / "content" / ref[:2] / ref, size)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"a page of words"
+
+    again = (await store.put_stream(pieces())).ref if streamed else await store.put(b"a page of words")
+
+    assert again == ref
+    assert await store.get_many([ref]) == {ref: b"a page of words"}
 
 
 async def test_the_time_of_a_touch_is_that_of_the_file(store: FileContent, tmp_path: Path) -> None:
