@@ -70,6 +70,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
     "Look": (
         Row("ps", "loom_cli.commands.ps", "List executions, the newest first"),
         Row("show", "loom_cli.commands.show", "Say where an execution stands and what it waits for"),
+        Row("why", "loom_cli.commands.why", "Say what led to a call of a run, or to its failure"),
         Row("logs", "loom_cli.commands.logs", "Print the events of an execution, or follow them"),
         Row("tail", "loom_cli.commands.tail", "Follow the events of all runs, whoever drives them"),
         Row("watch", "loom_cli.commands.watch", "Watch a run go on until it has ended"),

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from loom.driving.breaking import Point
-from loom.lenses.execution import execution_view
+from loom.lenses.execution import ExecutionView, execution_view
 from loom.lenses.folding import fold_at
+from loom.lenses.provenance import Questions, provenance_json
 from loom_cli.breaking import Wish, points
 from tests.golden import logs
 
@@ -23,10 +24,21 @@ class Core(NamedTuple):
 
 HELLO: Final = logs.read("hello").events
 
+
+def hello_view() -> ExecutionView:
+    return execution_view(fold_at(HELLO), HELLO)
+
+
 OF_LOOKING: Final[dict[str, Core]] = {
+    "why": Core(
+        provenance_json,
+        lambda: provenance_json(Questions(hello_view(), fold_at(HELLO), HELLO).run()[0]),
+        lambda shape: (shape["what"], shape["parts"][0]["certainty"]) == ("result", "exact"),
+        "why r1 --json",
+    ),
     "debug": Core(
         points,
-        lambda: points(execution_view(fold_at(HELLO), HELLO), Wish(["before:greet"])),
+        lambda: points(hello_view(), Wish(["before:greet"])),
         lambda found: found == [Point("before", "greet")],
         "debug r1",
     ),
