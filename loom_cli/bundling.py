@@ -7,13 +7,14 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from loom.app.config import content_of
 from loom.core.ids import ExecutionId
 from loom.driving.chains import lane_of
 from loom.plugins.bundle.gathering import Wanted
 from loom.plugins.bundle.naming import new_file
+from loom.plugins.bundle.redacting import Redaction
 from loom.plugins.bundle.writing import Sources, Written, write_bundle
 from loom.plugins.sqlite.location import BUNDLE_SUFFIX, archive_name
 from loom.spi.content_store import ContentStore
@@ -29,37 +30,58 @@ _PIECE: Final = 1 << 20
 _NO_NAME: Final = re.compile(r"[^\w.~\-]+")
 
 
+class Manner(NamedTuple):
+    """How a bundle is written: with *forks*, without what *redaction* leaves out, over a file that is there (*force*)."""
+
+    forks: bool
+    redaction: Redaction | None
+    force: bool
+
+
+def redaction_given(fields: Sequence[str], patterns: Sequence[str]) -> Redaction | None:
+    """Return the redaction that the options ask for, None for none.
+
+    Raises:
+        Usage: a field has no name, or a pattern cannot be read.
+    """
+    if any(not part for field in fields for part in field.split(".")):
+        raise Usage("--redact names a field, as in card or args.card", hint="Leave no name between dots empty.")
+    try:
+        compiled = [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise Usage(f"{error.pattern!r} is no regular expression: {error}", hint="See Python's re.") from error
+    return Redaction(fields, compiled) if fields or patterns else None
+
+
 class Bundling:
     """One bundle on its way out of a store; *app*, *store* and *archive* are as on the command line."""
 
     def __init__(self, cli: Cli, *, app: str | None, store: str | None, archive: str | None) -> None:
         self._cli, self._app, self._store, self._archive = cli, app, store, archive
 
-    def run(self, ids: Sequence[str], out: Path | None, *, forks: bool, force: bool, as_json: bool) -> ExitCode:
+    def run(self, ids: Sequence[str], out: Path | None, manner: Manner, *, as_json: bool) -> ExitCode:
         """Write it, and say what was written."""
         if out == _STDOUT and as_json:
             raise Usage("--json and a bundle cannot both go to stdout", hint="Name a file: -o FILE.")
         if out == _STDOUT and self._cli.screen.terminal:
             raise Usage("a bundle is no text for a terminal", hint="Name a file: -o FILE, or write it to a pipe.")
-        return self._cli.run(self._write(ids, out, forks=forks, force=force, as_json=as_json))
+        return self._cli.run(self._write(ids, out, manner, as_json=as_json))
 
-    async def _write(
-        self, ids: Sequence[str], out: Path | None, *, forks: bool, force: bool, as_json: bool
-    ) -> ExitCode:
+    async def _write(self, ids: Sequence[str], out: Path | None, manner: Manner, *, as_json: bool) -> ExitCode:
         cli = self._cli
         async with self._sources() as sources:
             runs = sorted({await _chain_of(sources.storage, text) for text in ids})
-            wanted = Wanted(runs, forks=forks)
+            wanted = Wanted(runs, forks=manner.forks)
             unread = sum([await _unread(sources.storage, run_id) for run_id in runs])
             if out == _STDOUT:
                 with tempfile.TemporaryFile() as file:
-                    written = await write_bundle(file, sources, wanted)
+                    written = await write_bundle(file, sources, wanted, redaction=manner.redaction)
                     self._to_stdout(file)
                 self._say_beside(written, unread)
                 return ExitCode.DONE
             target = cli.folder / (out or f"{_NO_NAME.sub('-', runs[0])}{BUNDLE_SUFFIX}")
-            with new_file(target, replaces=force) as file:
-                written = await write_bundle(file, sources, wanted)
+            with new_file(target, replaces=manner.force) as file:
+                written = await write_bundle(file, sources, wanted, redaction=manner.redaction)
         if as_json:
             cli.screen.json(bundle_json(written, target, size=target.stat().st_size, unread=unread))
         else:
@@ -76,6 +98,9 @@ class Bundling:
 
     def _say_beside(self, written: Written, unread: int) -> None:
         """Say what is not in it."""
+        if (redacted := written.manifest.redacted) is not None:
+            left_out = counted(redacted.values, "value was", "values were")
+            self._cli.screen.note(f"{left_out} left out, and all contents: it is for looking only")
         if missing := written.manifest.missing:
             count = counted(len(missing), "content was", "contents were")
             self._cli.screen.note(f"{count} not there any more; the logs say what stood in them only by address")

@@ -98,6 +98,10 @@ class Cli:
         finally:
             await writer.close()
 
+    def made(self, store: str | None) -> Storage:
+        """Return the same store to write to; it is made by the first write where it is not there."""
+        return self._store(store, readonly=False)
+
     def archive(self, archive: str | None, *, readonly: bool) -> ArchiveStore:
         """Return the archive that *archive* or the surroundings name. It opens nothing yet.
 

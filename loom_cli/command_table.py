@@ -58,6 +58,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
     "Keep": (
         Row("backup", "loom_cli.commands.backup", "Copy a store that is in use, all of one moment"),
         Row("bundle", "loom_cli.commands.bundle", "Write runs to one file, which opens as a store"),
+        Row("import", "loom_cli.commands.import_", "Bring the runs of a bundle into a store"),
         Row("compact", "loom_cli.commands.compact", "Move the first part of logs to an archive"),
         Row("repair index", "loom_cli.commands.repair_index", "Rebuild what listings show of runs from their logs"),
         Row("retention run", "loom_cli.commands.retention_run", "Delete runs that ended long enough ago, by a policy"),

@@ -54,6 +54,7 @@ _BY_ERROR: Final = {
     "no-value": ExitCode.USAGE,
     "not-in-doubt": ExitCode.USAGE,
     "not-serializable": ExitCode.USAGE,  # an input or an answer: what a step returns fails the run
+    "redaction-refused": ExitCode.USAGE,
     "replay-divergence": ExitCode.WAITING,
     "source-invalid": ExitCode.USAGE,
     "store-not-found": ExitCode.NOT_FOUND,

@@ -34,6 +34,7 @@ WORDS: Final[dict[VerdictKind, str]] = {
     "unreadable": "unreadable record",
     "flow_missing": "flow missing",
     "newer": "log newer than code",
+    "redacted": "log redacted",
     "damaged": "log not whole",
 }
 STYLES: Final[dict[VerdictKind, str]] = {"same": "green", "migrates": "yellow"}

@@ -21,6 +21,7 @@ CAUSE_WORDS: Final = {
     "parent": " with its parent",
     "force": " by force, without its clean-up",
     "superseded": " for a newer one",
+    "imported": " here, where it was imported",
 }
 """What had a run cancelled, where nobody asked for it."""
 

@@ -14,13 +14,14 @@ from loom.kernel.fold import EVENTS
 from loom.spi import EventStore, ExecutionId, Head
 
 PINS: Final[dict[str, dict[str, str]]] = {
-    "EVENT_SCHEMA_VERSION": {"1.0.0": "FhxjYwDP2uoJVKrFy7981w"},
+    "EVENT_SCHEMA_VERSION": {"1.0.0": "bugIQq9hnGaQm5ImGHZkEw"},
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "PaV-6ZfitvlcLZZYNDCsmA"},
     "EVENT_TRIM_SPI_VERSION": {"1.0.0": "qIShU87I5Iplg03qV37yig"},
     "ARCHIVE_STORE_SPI_VERSION": {"1.0.0": "3zjIwAK0CGBffelMWxPjNw"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "MvJD57KPKaeNTT7Wd1fQqQ"},
     "REF_STORE_SPI_VERSION": {"1.0.0": "c9Ogme20x9tNx4E-y0SdOA"},
+    "EVENT_IMPORT_SPI_VERSION": {"1.0.0": "VgAEsnyzFdLPnteOcuGamg"},
     "EVENT_FORK_SPI_VERSION": {"1.0.0": "c5Am96tY6MuVD1LZaKiKxA"},
     "CHANGE_FEED_SPI_VERSION": {"1.0.0": "L9Bf4rNPQUh5zsOrV2ckNQ"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
@@ -31,7 +32,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
     "SNAPSHOT_STORE_SPI_VERSION": {"1.0.0": "Psq3E25eL6zJpwospc3yBg"},
     "FOLD_VERSION": {"1.0.0": "Zrowu-rtTqLjaNq_A7-6-w"},
-    "STATE_CODEC_VERSION": {"1.0.0": "0kpNbVL3-g3AaDOP3Xexcg"},
+    "STATE_CODEC_VERSION": {"1.0.0": "u_wC7QEKFrTer6114oB9_A"},
 }
 """Each version there was, with the digest of its shape, the present one last. Released ones are added to, never edited."""
 

@@ -93,10 +93,11 @@ class ExecutionGraceEnded(NamedTuple):
 class ExecutionCancelled(NamedTuple):
     """The run ended because it was cancelled, after its clean-up; *failure* is what the clean-up itself failed with.
 
-    One that was `superseded` made room for a newer one before it began.
+    One that was `superseded` made room for a newer one before it began; one that was `imported` goes on, if it does, in the store
+    that it comes from.
     """
 
-    cause: Literal["request", "parent", "deadline", "force", "superseded"]
+    cause: Literal["request", "parent", "deadline", "force", "superseded", "imported"]
     reason: str | None = None
     failure: JsonObject | None = None
 

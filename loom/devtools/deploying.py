@@ -34,6 +34,7 @@ KINDS: Final[tuple[VerdictKind, ...]] = (
     "unreadable",
     "flow_missing",
     "newer",
+    "redacted",
     "damaged",
 )
 _TAG: Final = re.compile(r"#[^/]*")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from loom.core.errors import LoomError
 from loom.core.sides import side_words
 from loom.driving.verdicts import Verdict
+from loom.kernel.errors import LogNewerThanCode
 
 
 class ExecutionNotFound(LoomError):
@@ -217,6 +218,17 @@ class NotInDoubt(LoomError):
         self.hint = f"Name one of these: {', '.join(in_doubt)}." if in_doubt else "Nothing of this run is in doubt."
         what = f"{step!r} of {execution_id} is not in doubt"
         super().__init__(what if step is not None else f"{execution_id} has {len(in_doubt) or 'no'} effects in doubt")
+
+
+class LogRedacted(LogNewerThanCode):
+    """Values were left out of a log, so that it can be looked at, and neither replayed nor driven."""
+
+    code = "log-redacted"
+    hint = "`loom show` and `loom logs` tell what is left. A bundle that is not redacted can be replayed."
+
+    def __init__(self, *, execution_id: str) -> None:
+        super().__init__(execution_id=execution_id, what="no values")
+        self.args = (f"values were left out of the log of {execution_id}, which is for looking only",)
 
 
 class LogCompacted(LoomError):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from loom.core.collecting import collected_later
 from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionStarted
 from loom.core.ids import ExecutionId
+from loom.driving.errors import LogRedacted
 from loom.driving.run_reader import LogReader
 from loom.kernel.codec import decode_events
 from loom.kernel.errors import LogNewerThanCode
@@ -44,12 +45,19 @@ def refuse_newer(events: Iterable[EventEnvelope[Any]]) -> None:
             raise LogNewerThanCode(execution_id=event.execution_id, what=f"{event.type} version {version}")
 
 
+REDACTED: Final = "redacted"
+"""The rule by which a log says of itself that values were left out of it."""
+
+
 def refuse_newer_rules(run_id: ExecutionId, rules: Mapping[str, int]) -> None:
     """Refuse to drive a run that is pinned to *rules* of a version that this code does not have.
 
     Raises:
         LogNewerThanCode: they are newer.
+        LogRedacted: values were left out of the log.
     """
+    if REDACTED in rules:
+        raise LogRedacted(execution_id=run_id)
     newer = [name for name, version in rules.items() if version > RULES.get(name, 0)]
     if newer:
         raise LogNewerThanCode(execution_id=run_id, what=f"newer rules of {', '.join(newer)}")

@@ -33,7 +33,7 @@ PATIENCE_S: Final = 5.0
 HASTE_S: Final = 0.1
 """The same, for a flow that has worn that patience out once: it is to try it once, and not once a run."""
 GLANCE_S: Final = 0.005
-_FORCED: Final = ("force", "superseded")
+_FORCED: Final = ("force", "superseded", "imported")
 """Why a run was ended without asking its body."""
 
 

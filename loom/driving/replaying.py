@@ -24,6 +24,7 @@ from loom.core.origins import cause_of
 from loom.core.state import ExecutionState, empty_state
 from loom.core.step import Step
 from loom.driving.driver import Driver
+from loom.driving.errors import LogRedacted
 from loom.driving.family import Verbs
 from loom.driving.inputs import encoded_input
 from loom.driving.reading import refuse_newer
@@ -143,6 +144,10 @@ class Replayer:
             }
             verdict = Verdict(id=id, **about)
             return Replayed(verdict, events, base)
+        except LogRedacted as error:
+            return Replayed(
+                Verdict(id=id, kind="redacted", length=known, why=str(error), hint=error.hint), events, base
+            )
         except LogNewerThanCode as error:
             return Replayed(_newer(events, error, known), events, base)
         except Exception as error:  # noqa: BLE001  # bytes from anywhere may come to anything

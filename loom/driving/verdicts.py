@@ -12,9 +12,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from loom.core.json import JsonObject
 
-VerdictKind: TypeAlias = Literal["same", "migrates", "breaks", "unreadable", "flow_missing", "newer", "damaged"]
+VerdictKind: TypeAlias = Literal[
+    "same", "migrates", "breaks", "unreadable", "flow_missing", "newer", "redacted", "damaged"
+]
 """In order: the same code asks the same; other code asks what is recorded; it does not; a value on the log cannot be revived by
-the types of today; no such flow; the log was written by a newer Loom; the log is not whole."""
+the types of today; no such flow; the log was written by a newer Loom; values were left out of it; it is not whole."""
 
 FINE: Final[frozenset[VerdictKind]] = frozenset({"same", "migrates"})
 """The verdicts under which a run can be taken up."""

@@ -48,6 +48,15 @@ if TYPE_CHECKING:
     )
     from loom.spi.errors import ArchiveConflict, StoreCorrupt, StoreError, StoreNewer, StoreNotFound, StoreUnavailable
     from loom.spi.event_fork import EVENT_FORK_SPI_VERSION, EventFork, Fork, Forked, Source, SourceLacking
+    from loom.spi.event_import import (
+        EVENT_IMPORT_SPI_VERSION,
+        Arrival,
+        Brought,
+        EventImport,
+        Pages,
+        Taken,
+        reborn,
+    )
     from loom.spi.event_store import (
         EVENT_STORE_SPI_VERSION,
         NOBODY,
@@ -111,6 +120,7 @@ __all__ = [
     "CLOCK_SPI_VERSION",
     "CONTENT_STORE_SPI_VERSION",
     "EVENT_FORK_SPI_VERSION",
+    "EVENT_IMPORT_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
     "EVENT_TRIM_SPI_VERSION",
     "HOST_SPI_VERSION",
@@ -129,7 +139,9 @@ __all__ = [
     "ArchiveConflict",
     "ArchiveStore",
     "ArchivedLife",
+    "Arrival",
     "Below",
+    "Brought",
     "Change",
     "ChangeFeed",
     "Citation",
@@ -151,6 +163,7 @@ __all__ = [
     "Entropy",
     "EventFeed",
     "EventFork",
+    "EventImport",
     "EventRecord",
     "EventStore",
     "EventTrim",
@@ -183,6 +196,7 @@ __all__ = [
     "MemoryStorage",
     "Not",
     "Pace",
+    "Pages",
     "Quiet",
     "ReadPage",
     "RefMove",
@@ -216,6 +230,7 @@ __all__ = [
     "SystemClock",
     "SystemEntropy",
     "SystemHost",
+    "Taken",
     "Terms",
     "VirtualClock",
     "VirtualHost",
@@ -226,6 +241,7 @@ __all__ = [
     "fits",
     "follow",
     "parse_where",
+    "reborn",
     "snapshot_digest",
 ]
 
@@ -264,6 +280,13 @@ _HOMES = {
     "ContentWriter": "loom.spi.content_store",
     "HasContent": "loom.spi.content_store",
     "EVENT_FORK_SPI_VERSION": "loom.spi.event_fork",
+    "EVENT_IMPORT_SPI_VERSION": "loom.spi.event_import",
+    "Arrival": "loom.spi.event_import",
+    "Brought": "loom.spi.event_import",
+    "EventImport": "loom.spi.event_import",
+    "Pages": "loom.spi.event_import",
+    "Taken": "loom.spi.event_import",
+    "reborn": "loom.spi.event_import",
     "EVENT_STORE_SPI_VERSION": "loom.spi.event_store",
     "SCHEDULER_SPI_VERSION": "loom.spi.scheduler",
     "NOBODY": "loom.spi.event_store",

@@ -32,6 +32,7 @@ from loom.spi.feed import Wakes, follow
 from loom.spi.listing import matches, newest
 from loom.spi.memory_changes import MemoryChanges
 from loom.spi.memory_compaction import MemoryCompaction
+from loom.spi.memory_import import MemoryImport
 from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Logs, Transaction, written_to
 from loom.spi.memory_trim import MemoryTrim
@@ -49,6 +50,7 @@ class MemoryStorage(
     MemoryTrim,
     MemoryArchive,
     MemoryRefs,
+    MemoryImport,
     MemoryChanges,
 ):
     """A `Storage` that forgets everything with the object.

@@ -29,6 +29,16 @@ def bundle(
         ),
     ] = None,
     forks: Annotated[bool, typer.Option("--forks", help="Put the forks of the runs in, too.")] = False,
+    redact: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--redact", metavar="FIELD", help="Leave the values of this field out: card, args.card.*. May be repeated."
+        ),
+    ] = None,
+    redact_matching: Annotated[
+        list[str] | None,
+        typer.Option("--redact-matching", metavar="REGEX", help="Leave out what fits this in values. May be repeated."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     archive: ArchiveOption = None,
     app_: AppOption = None,
@@ -39,14 +49,18 @@ def bundle(
 
     It holds the logs of the runs, of all links of their chains and of their children, and the contents that they name, so that it can be
     looked at, replayed and set side by side anywhere: give it as --store. With --archive, what compaction has moved away is in it.
-    What was asked of a run and not taken up yet is not.
+    What was asked of a run and not taken up yet is not. With --redact, values are left out, and contents: such a bundle is for looking, and
+    cannot be replayed or imported.
 
     Example: loom bundle refund-42
 
     Example: loom bundle refund-42 --forks -o incident.loombundle
+
+    Example: loom bundle refund-42 --redact card --redact-matching '[0-9]{12,19}' -o shown.loombundle
     """
-    from loom_cli.bundling import Bundling
+    from loom_cli.bundling import Bundling, Manner, redaction_given
 
     cli = Cli.of(ctx)
     bundling = Bundling(cli, app=app_, store=store, archive=archive)
-    return bundling.run(ids, out, forks=forks, force=force, as_json=as_json)
+    redaction = redaction_given(redact or [], redact_matching or [])
+    return bundling.run(ids, out, Manner(forks=forks, redaction=redaction, force=force), as_json=as_json)

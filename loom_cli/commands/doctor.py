@@ -26,6 +26,7 @@ from loom.spi.clock import CLOCK_SPI_VERSION
 from loom.spi.content_store import CONTENT_STORE_SPI_VERSION
 from loom.spi.errors import StoreNotFound
 from loom.spi.event_fork import EVENT_FORK_SPI_VERSION
+from loom.spi.event_import import EVENT_IMPORT_SPI_VERSION
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
 from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION
 from loom.spi.host import HOST_SPI_VERSION
@@ -108,6 +109,7 @@ def contracts() -> Report:
         "content_store_spi": CONTENT_STORE_SPI_VERSION,
         "schedule_store_spi": SCHEDULE_STORE_SPI_VERSION,
         "event_fork_spi": EVENT_FORK_SPI_VERSION,
+        "event_import_spi": EVENT_IMPORT_SPI_VERSION,
         "ref_store_spi": REF_STORE_SPI_VERSION,
         "event_trim_spi": EVENT_TRIM_SPI_VERSION,
         "snapshot_store_spi": SNAPSHOT_STORE_SPI_VERSION,

@@ -20,6 +20,7 @@ from loom_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from loom.app.config import LoomApp
     from loom.core.outcome import Outcome
     from loom.core.state import ExecutionState
 
@@ -70,7 +71,7 @@ def fork(
 
     cli = Cli.of(ctx)
     edit, acting = edit_given(at, output, input_, value, folder=cli.folder), principal_of(principal)
-    loaded = cli.app(app_, store=store)
+    loaded = _app(cli, app_, store)
 
     async def forked() -> tuple[Outcome[Any], ExecutionState]:
         async with loaded:
@@ -86,3 +87,23 @@ def fork(
     cli.screen.line(Styled(outcome.execution_id, "bold"), "  ", fork_words(state))
     cli.screen.line(Styled("  try   ", "dim"), hints.command("resume"))
     return ExitCode.DONE
+
+
+def _app(cli: Cli, app: str | None, store: str | None) -> LoomApp:
+    """Return the app; where there is none, one without flows: none of their code is needed to copy a log."""
+    from loom_cli.errors import AppNotFound
+
+    try:
+        return cli.app(app, store=store)
+    except AppNotFound:
+        if app is not None:
+            raise
+    from loom.app.config import define_config
+
+    cli.run(_must_be_there(cli, store))
+    return define_config(storage=cli.made(store))
+
+
+async def _must_be_there(cli: Cli, store: str | None) -> None:
+    async with cli.writer(store):
+        pass

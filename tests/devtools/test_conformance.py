@@ -42,6 +42,7 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory-archive": ("archive-store", MemoryStorage),
     "memory-refs": ("ref-store", MemoryStorage),
     "memory-forks": ("event-fork", MemoryStorage),
+    "memory-import": ("event-import", MemoryStorage),
     "memory-schedules": ("schedule-store", MemoryStorage),
     "memory-lines": ("admission-store", MemoryStorage),
     "memory-trim": ("event-trim", MemoryStorage),

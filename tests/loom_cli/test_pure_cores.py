@@ -50,6 +50,7 @@ from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view
 from loom.lenses.proving import proof_of
 from loom.lenses.shapes import gate_json
+from loom.plugins.bundle.importing import Imported, ImportedLog
 from loom.plugins.bundle.shapes import LogEntry, Manifest, Part
 from loom.plugins.bundle.writing import Written
 from loom.plugins.sqlite import SqliteStorage
@@ -70,6 +71,7 @@ from loom_cli.copies import copied_json
 from loom_cli.files import template_files
 from loom_cli.forks import fork_json
 from loom_cli.hints import Hints
+from loom_cli.importing import imported_json
 from loom_cli.live import state_line
 from loom_cli.migrations import migration_rows
 from loom_cli.outcomes import outcome_json
@@ -178,6 +180,16 @@ CORES: Final[dict[str, Core]] = {
             (shape["file"], shape["events"], shape["unread"], shape["digest"]) == ("r1.loombundle", 4, 2, "d1")
         ),
         "bundle r1 --json",
+    ),
+    "import": Core(
+        imported_json,
+        lambda: imported_json(
+            Imported([ImportedLog(ExecutionId("r1"), "suspended", 4, "imported", is_ended_here=True)], 2),
+            file=Path("r1.loombundle"),
+            store="sqlite:x",
+        ),
+        lambda shape: (shape["logs"][0]["ended_here"], shape["contents"]) == (True, 2),
+        "import given.loombundle --json",
     ),
     "compact": Core(
         compacted_json,
@@ -462,6 +474,7 @@ def test_the_command_goes_through_it(name: str, desk: Path, monkeypatch: pytest.
     for module in pkgutil.walk_packages(loom_cli.__path__, "loom_cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    assert loom("bundle", "r1", "-o", "given.loombundle", folder=desk).status == 0
     replaced = replace_everywhere(CORES[name].function, monkeypatch)
 
     done = loom(*CORES[name].line.split(), folder=desk)

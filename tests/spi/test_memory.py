@@ -7,6 +7,7 @@ import pytest
 from loom.devtools.conformance.admission_store import AdmissionStoreConformance, LinedStorage
 from loom.devtools.conformance.archive_store import ArchiveStoreConformance
 from loom.devtools.conformance.event_fork import EventForkConformance, ForkingStorage
+from loom.devtools.conformance.event_import import EventImportConformance, ImportingStorage
 from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.logs import REFUND, appended, first, payloads
 from loom.devtools.conformance.ref_store import NamingStorage, RefStoreConformance
@@ -82,6 +83,12 @@ class TestMemoryArchive(ArchiveStoreConformance):
 class TestMemoryForks(EventForkConformance):
     @pytest.fixture
     def store(self) -> ForkingStorage:
+        return MemoryStorage()
+
+
+class TestMemoryImport(EventImportConformance):
+    @pytest.fixture
+    def store(self) -> ImportingStorage:
         return MemoryStorage()
 
 

@@ -23,6 +23,7 @@ from loom.devtools.conformance.change_feed import ChangeFeedConformance
 from loom.devtools.conformance.clock import ClockConformance, EntropyConformance
 from loom.devtools.conformance.content_store import ContentStoreConformance
 from loom.devtools.conformance.event_fork import EventForkConformance
+from loom.devtools.conformance.event_import import EventImportConformance
 from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.host import HostConformance
 from loom.devtools.conformance.ref_store import RefStoreConformance
@@ -50,6 +51,7 @@ class Kit(NamedTuple):
 KITS: Final[Mapping[str, Kit]] = {
     "event-store": Kit(StorageConformance, "store"),
     "event-fork": Kit(EventForkConformance, "store"),
+    "event-import": Kit(EventImportConformance, "store"),
     "ref-store": Kit(RefStoreConformance, "store"),
     "schedule-store": Kit(ScheduleStoreConformance, "store"),
     "snapshot-store": Kit(SnapshotStoreConformance, "store"),

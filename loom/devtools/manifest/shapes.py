@@ -26,6 +26,7 @@ from loom.spi import (
     clock,
     content_store,
     event_fork,
+    event_import,
     event_store,
     event_trim,
     host,
@@ -157,6 +158,11 @@ def event_fork_spi() -> JsonObject:
     }
 
 
+def event_import_spi() -> JsonObject:
+    """Return the shape of what takes in whole logs."""
+    return {"EventImport": interface(spi.EventImport), "Arrival": record(spi.Arrival), "Taken": record(spi.Taken)}
+
+
 def ref_store_spi() -> JsonObject:
     """Return the shape of what keeps the names of branches."""
     return {"RefStore": interface(spi.RefStore), "Family": record(spi.Family), "RefMove": record(spi.RefMove)}
@@ -243,6 +249,7 @@ VERSIONS: Final = {
     "EVENT_TRIM_SPI_VERSION": Version(event_trim, event_trim_spi),
     "ARCHIVE_STORE_SPI_VERSION": Version(archive_store, archive_store_spi),
     "EVENT_FORK_SPI_VERSION": Version(event_fork, event_fork_spi),
+    "EVENT_IMPORT_SPI_VERSION": Version(event_import, event_import_spi),
     "REF_STORE_SPI_VERSION": Version(ref_store, ref_store_spi),
     "AUTHORIZER_SPI_VERSION": Version(authorizer, authorizer_spi),
     "CHANGE_FEED_SPI_VERSION": Version(change_feed, change_feed_spi),

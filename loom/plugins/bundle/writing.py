@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import version
 from typing import BinaryIO, Final, NamedTuple
 
 from loom.core.ids import ContentRef
-from loom.driving.errors import ExecutionNotFound
+from loom.core.state import empty_state
+from loom.driving.errors import ExecutionNotFound, LogCompacted
 from loom.driving.snapshot_codecs import unpacked
 from loom.driving.stored_log import checkpoint_of
+from loom.kernel.codec import decode_events
+from loom.kernel.fold import evolve
 from loom.plugins.bundle import lines, shapes
 from loom.plugins.bundle.file import comment_of
 from loom.plugins.bundle.gathering import Wanted, gathered
+from loom.plugins.bundle.redacting import Redaction
 from loom.plugins.bundle.shapes import CheckpointEntry, LogEntry, Manifest, Part
 from loom.rings.citing import named_in
 from loom.services.archived import read_archived
@@ -26,6 +31,7 @@ from loom.spi.archive_store import ArchiveStore
 from loom.spi.content_store import ContentMissing, ContentStore
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import EventRecord, ExecutionRow, Storage
+from loom.spi.indexing import gates_text, index_row
 
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _UNIX: Final = 3
@@ -53,13 +59,22 @@ class _Moved(Exception):
 
 
 async def write_bundle(
-    file: BinaryIO, sources: Sources, wanted: Wanted, *, told: Callable[[int], None] = lambda events: None
+    file: BinaryIO,
+    sources: Sources,
+    wanted: Wanted,
+    *,
+    redaction: Redaction | None = None,
+    told: Callable[[int], None] = lambda events: None,
 ) -> Written:
     """Write a bundle of what is *wanted* to *file*, which is empty and can be sought in; *told* is told of events as they are written.
 
+    With a *redaction* values are left out, and all contents.
+
     Raises:
         ExecutionNotFound: a run is not there, or was deleted meanwhile.
-        StoreError: something cannot be read. What is in *file* is no bundle then.
+        RedactionRefused: a pattern is found in a name.
+        LogCompacted: what is to be redacted is in an archive, which is not at hand.
+        StoreError: something cannot be read. Whatever is raised, what is in *file* is no bundle then.
     """
     for _ in range(_TRIES):
         file.seek(0)
@@ -67,13 +82,13 @@ async def write_bundle(
         logs = await gathered(sources.storage, wanted)
         try:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                return await _Writing(archive, sources, told).write(wanted, logs)
+                return await _Writing(archive, sources, redaction, told).write(wanted, logs)
         except _Moved:
             continue
     raise StoreUnavailable("its logs are compacted while they are read", store=sources.storage.url, hint="Try again.")
 
 
-class _Pen:
+class Pen:
     """Writes members, each as it would be written on any machine, and gathers what they cite."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
@@ -112,20 +127,24 @@ class _Pen:
 class _Writing:
     """One pass over the logs of a bundle."""
 
-    def __init__(self, archive: zipfile.ZipFile, sources: Sources, told: Callable[[int], None]) -> None:
-        self._archive, self._pen = archive, _Pen(archive)
-        self._sources, self._told = sources, told
+    def __init__(
+        self, archive: zipfile.ZipFile, sources: Sources, redaction: Redaction | None, told: Callable[[int], None]
+    ) -> None:
+        self._archive, self._pen = archive, Pen(archive)
+        self._sources, self._redaction, self._told = sources, redaction, told
 
     async def write(self, wanted: Wanted, logs: Sequence[LogEntry]) -> Written:
         """Write everything, and the manifest at the end."""
         entries = [await self._log(log, number) for number, log in enumerate(logs, 1)]
         contents = await self._contents()
+        redacted = self._redaction.summary() if self._redaction is not None else None
         manifest = Manifest(
             written_by=f"loom {version('loom-runtime')}",
             runs=wanted.runs,
             logs=entries,
             contents=contents,
             missing=sorted(self._pen.cited - contents.keys()),
+            redacted=redacted,
         )
         text = shapes.manifest_bytes(manifest)
         self._pen.member(shapes.MANIFEST, [text])
@@ -135,10 +154,11 @@ class _Writing:
 
     async def _log(self, log: LogEntry, number: int) -> LogEntry:
         row, parts = log.row, list[Part]()
-        seen = 0
-        async for records in _in_parts(self._records(row)):
-            name = f"logs/{number:05}/{records[0].sequence:010}.jsonl"
-            for record in records:
+        seen, redacting = 0, _Redacting(self._redaction, row) if self._redaction is not None else None
+        async for found in _in_parts(self._records(row)):
+            name = f"logs/{number:05}/{found[0].sequence:010}.jsonl"
+            records = found if redacting is None else redacting.records(found)
+            for record in records if redacting is None else ():
                 self._pen.cite(record.payload)
             size, digest = self._pen.member(name, [lines.line_of(row.execution_id, record) for record in records])
             parts.append(Part(name, records[0].sequence, len(records), size, digest))
@@ -146,6 +166,8 @@ class _Writing:
             self._told(len(records))
         if not parts:
             raise ExecutionNotFound(execution_id=row.execution_id, store=self._sources.storage.url)
+        if redacting is not None:
+            return log._replace(parts=parts, row=redacting.row(), names={})
         return log._replace(parts=parts, checkpoint=None if seen == row.length else await self._checkpoint(row, number))
 
     async def _records(self, row: ExecutionRow) -> AsyncIterator[EventRecord]:
@@ -194,6 +216,28 @@ class _Writing:
             }
         except ContentMissing as swept:
             raise _Moved from swept
+
+
+class _Redacting:
+    """One log on its way out without some of its values: what listings show of it is what is left."""
+
+    def __init__(self, redaction: Redaction, row: ExecutionRow) -> None:
+        redaction.refuse_name(row.execution_id)
+        self._redaction, self._row, self._state = redaction, row, empty_state(row.execution_id)
+
+    def records(self, found: Sequence[EventRecord]) -> list[EventRecord]:
+        """Return the events without what is left out."""
+        run_id = self._row.execution_id
+        records = [self._redaction.record(run_id, record) for record in found]
+        for event in decode_events(run_id, records):
+            if event.sequence != self._state.length:
+                raise LogCompacted(execution_id=run_id, through=event.sequence - 1, what="the log cannot be redacted")
+            self._state = evolve(self._state, event)
+        return records
+
+    def row(self) -> ExecutionRow:
+        """Return the row of the log as it is now."""
+        return replace(self._row, index=index_row(self._state, gates_text(self._state)))
 
 
 async def _in_parts(records: AsyncIterator[EventRecord]) -> AsyncIterator[list[EventRecord]]:

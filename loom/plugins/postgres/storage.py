@@ -22,6 +22,7 @@ from loom.plugins.postgres.contents import PostgresContent
 from loom.plugins.postgres.dsn import address
 from loom.plugins.postgres.forking import PostgresForks
 from loom.plugins.postgres.hearing import CHANNEL
+from loom.plugins.postgres.importing import PostgresImport
 from loom.plugins.postgres.leasing import PostgresLeases
 from loom.plugins.postgres.lines import PostgresLines
 from loom.plugins.postgres.refs import PostgresRefs
@@ -60,6 +61,7 @@ class PostgresStorage(
     PostgresCompaction,
     PostgresArchive,
     PostgresForks,
+    PostgresImport,
     PostgresRefs,
     PostgresChanges,
 ):

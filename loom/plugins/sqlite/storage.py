@@ -24,6 +24,7 @@ from loom.plugins.sqlite.compaction import SqliteCompaction
 from loom.plugins.sqlite.connection import SqliteSettings
 from loom.plugins.sqlite.deciding import Insert, Inserted, with_following
 from loom.plugins.sqlite.forking import SqliteForks
+from loom.plugins.sqlite.importing import SqliteImport
 from loom.plugins.sqlite.leasing import SqliteLeases
 from loom.plugins.sqlite.lines import SqliteLines
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
@@ -63,6 +64,7 @@ class SqliteStorage(
     SqliteCompaction,
     SqliteArchive,
     SqliteForks,
+    SqliteImport,
     SqliteRefs,
     SqliteChanges,
 ):

@@ -171,7 +171,7 @@ def _write(
     decisions = Decisions(stands(raw, rest), now)
     decided = [decisions.decide(each) for each in rest]
     _write_heads(raw, decisions)
-    _insert_events(raw, [*events, *decisions.events])
+    insert_events(raw, [*events, *decisions.events])
     _insert_requests(raw, decisions.requests)
     consume(raw, decisions.consumed)
     return [_results(each, gone_on, result) for each, result in zip(writes, decided, strict=True)]
@@ -201,7 +201,7 @@ def _advance(raw: sqlite3.Connection, item: Append) -> bool:
     place = (item.incarnation, item.expected, item.execution_id)
     fits = raw.execute(_ADVANCE_ONE, (*head, *place, *place_of(index))).rowcount == 1
     if fits:
-        _insert_events(raw, [(item.incarnation or Incarnation(0), *event) for event in item.events])
+        insert_events(raw, [(item.incarnation or Incarnation(0), *event) for event in item.events])
     return fits
 
 
@@ -254,7 +254,8 @@ def _about(stand: Stand, index: IndexRow) -> tuple[object, ...]:
     return *stand.place, *stand.hold, stand.ended_at, stand.execution_id, chain, index.link, index.parent or None
 
 
-def _insert_events(raw: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
+def insert_events(raw: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
+    """Write events, in few statements however many they are: the inside of a transaction."""
     for chunk in _chunks(rows):
         if len(chunk) <= _FEW:
             raw.execute(_EVENTS_FEW[len(chunk)], [value for row in chunk for value in row])

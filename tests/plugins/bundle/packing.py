@@ -16,6 +16,7 @@ from loom.kernel.codec import decode_events
 from loom.kernel.fold import fold
 from loom.plugins.bundle.file import comment_of
 from loom.plugins.bundle.gathering import Wanted
+from loom.plugins.bundle.redacting import Redaction
 from loom.plugins.bundle.shapes import MANIFEST
 from loom.plugins.bundle.writing import Sources, Written, write_bundle
 from loom.spi.content_store import HasContent
@@ -36,13 +37,15 @@ async def store_of(run_id: ExecutionId, records: Sequence[EventRecord]) -> Memor
     return store
 
 
-async def packed(storage: Storage, *runs: str, forks: bool = False, **sources: Any) -> tuple[bytes, Written]:
+async def packed(
+    storage: Storage, *runs: str, forks: bool = False, redaction: Redaction | None = None, **sources: Any
+) -> tuple[bytes, Written]:
     """Return a bundle of *runs* as its bytes."""
     file = io.BytesIO()
     if isinstance(storage, HasContent):
         sources.setdefault("contents", storage.content_store())
     wanted = Wanted([ExecutionId(run) for run in runs], forks=forks)
-    written = await write_bundle(file, Sources(storage, **sources), wanted)
+    written = await write_bundle(file, Sources(storage, **sources), wanted, redaction=redaction)
     return file.getvalue(), written
 
 
