@@ -50,9 +50,6 @@ from loom.lenses.folding import event_json, fold_at
 from loom.lenses.inbox import inbox_view
 from loom.lenses.proving import proof_of
 from loom.lenses.shapes import gate_json
-from loom.plugins.bundle.importing import Imported, ImportedLog
-from loom.plugins.bundle.shapes import LogEntry, Manifest, Part
-from loom.plugins.bundle.writing import Written
 from loom.plugins.sqlite import SqliteStorage
 from loom.plugins.sqlite.copying import Copied
 from loom.services.ageing import SweepTally
@@ -61,7 +58,6 @@ from loom.services.expiry import Tally
 from loom.services.reindexing import Became
 from loom.spi import ExecutionRow, RefMove, Request
 from loom_cli.branches import move_rows, promotion_words
-from loom_cli.bundling import bundle_json
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
 from loom_cli.commands.tail import tail_json
@@ -71,7 +67,6 @@ from loom_cli.copies import copied_json
 from loom_cli.files import template_files
 from loom_cli.forks import fork_json
 from loom_cli.hints import Hints
-from loom_cli.importing import imported_json
 from loom_cli.live import state_line
 from loom_cli.migrations import migration_rows
 from loom_cli.outcomes import outcome_json
@@ -89,6 +84,7 @@ from loom_cli.working import opening_words
 from tests.golden import logs
 from tests.golden.make import INDEX
 from tests.loom_cli.cores import OF_LOOKING, Core
+from tests.loom_cli.cores_of_bundles import OF_BUNDLES
 from tests.loom_cli.projects import loom
 from tests.loom_cli.touching import touching
 
@@ -136,6 +132,7 @@ RETRIED, FORKED = viewed("retried"), viewed("forked")
 
 CORES: Final[dict[str, Core]] = {
     **OF_LOOKING,
+    **OF_BUNDLES,
     "new": Core(
         new_project,
         lambda: new_project("demo", TEMPLATES, loom_version="1.2.3"),
@@ -167,29 +164,6 @@ CORES: Final[dict[str, Core]] = {
         lambda: copied_json(Path("a.db"), Path("b.db"), Copied(1, 2, 3, 4)),
         lambda shape: (shape["store"], shape["file"], shape["events"]) == ("sqlite:a.db", "b.db", 2),
         "backup copy.db --json",
-    ),
-    "bundle": Core(
-        bundle_json,
-        lambda: bundle_json(
-            Written(Manifest("loom", [ExecutionId("r1")], [LogEntry(ROW, [Part("p", 0, 4, 9, "")])], {}), "d1"),
-            Path("r1.loombundle"),
-            size=90,
-            unread=2,
-        ),
-        lambda shape: (
-            (shape["file"], shape["events"], shape["unread"], shape["digest"]) == ("r1.loombundle", 4, 2, "d1")
-        ),
-        "bundle r1 --json",
-    ),
-    "import": Core(
-        imported_json,
-        lambda: imported_json(
-            Imported([ImportedLog(ExecutionId("r1"), "suspended", 4, "imported", is_ended_here=True)], 2),
-            file=Path("r1.loombundle"),
-            store="sqlite:x",
-        ),
-        lambda shape: (shape["logs"][0]["ended_here"], shape["contents"]) == (True, 2),
-        "import given.loombundle --json",
     ),
     "compact": Core(
         compacted_json,
