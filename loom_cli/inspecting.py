@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from loom_cli.app_location import store_place
 from loom_cli.cli import Cli
-from loom_cli.errors import Usage
+from loom_cli.errors import StoreNotTheApps, Usage
 from loom_cli.exits import ExitCode
 from loom_cli.ids import meant_id
 from loom_cli.interrupting import Interruption, end_children
@@ -80,6 +81,8 @@ class Inspecting:
             reader = self._cli.reader(store)
             opened.push_async_callback(reader.close)
             await reader.open()
+            if self._app is not None and store_place(self._app.storage.url) != store_place(reader.url):
+                raise StoreNotTheApps(asked=reader.url, app=self._app.storage.url)
             place = f"#/run/{quote(await meant_id(reader, run), safe='')}" if run is not None else ""
             place += f"/{at}" if place and at is not None else ""
             token = secrets.token_urlsafe(32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 from loom.app.config import LoomApp
 from loom.core.envelope import EventEnvelope
@@ -74,6 +75,7 @@ class Answering:
         self._app, self._principal, self._told = app, principal, told
         self._drives: set[asyncio.Task[Any]] = set()
         self._awaited: dict[tuple[str, int], asyncio.Event] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         app.runtime.listen(self._heard)
 
     @property
@@ -88,6 +90,10 @@ class Answering:
             AnswerRefused: the fields that are wrong, by path.
             LoomError: as `WorkflowRuntime.resume`; nothing was recorded.
         """
+        async with self._turns.setdefault(run_id, asyncio.Lock()):  # so that it is known whose answer was recorded
+            return await self._answered(run_id, given)
+
+    async def _answered(self, run_id: ExecutionId, given: Given) -> Json:
         log = await log_of(self._app.storage, run_id)
         if not log.events:
             raise ExecutionNotFound(execution_id=run_id, store=self._app.storage.url)
@@ -96,7 +102,7 @@ class Answering:
         drive = asyncio.create_task(self._resume(run_id, value, gate.gate, gate.shown))
         self._drives.add(drive)
         drive.add_done_callback(self._drives.discard)
-        recorded = self._awaited.setdefault((run_id, gate.start), asyncio.Event())
+        recorded = self._awaited[run_id, gate.start] = asyncio.Event()
         waiting = asyncio.create_task(recorded.wait())
         try:
             await asyncio.wait([drive, waiting], return_when=asyncio.FIRST_COMPLETED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -105,16 +106,16 @@ class Inspector:
         """Return the places of the events that *words* find, among all that are there.
 
         Raises:
-            SiftRefused: they are no search.
+            NotThere: they are no search.
         """
         kept = await self._kept(text)
         try:
             sift = sift_of(words)
         except SiftInvalid as invalid:
             raise NotThere(str(invalid)) from None
-        rows, events = kept.timeline.rows, kept.moments.events
+        rows, events = [*kept.timeline.rows], kept.moments.events
         hits = (at for at, row in enumerate(rows) if fits(sift, kept.timeline, row, events[at]))
-        found = list(islice(hits, FOUND_MAX + 1))
+        found = await asyncio.to_thread(lambda: list(islice(hits, FOUND_MAX + 1)))
         return {"found": found[:FOUND_MAX], "more": len(found) > FOUND_MAX}
 
     async def moment(self, text: str, n: int, against: int | None) -> Json:
@@ -129,7 +130,9 @@ class Inspector:
         """Return the folded state after event *n*, shortened, and its digest."""
         kept = await self._kept(text)
         state = self._state(kept, n)
-        return {"n": n, "state": short(state_json(state)).as_json(), "digest": state_digest(state)}
+        return await asyncio.to_thread(
+            _state_told, state
+        )  # of a long run it takes seconds: others are answered meanwhile
 
     async def whole(self, text: str, n: int | None) -> Json:
         """Return what `loom show ID --at N --json` prints."""
@@ -148,7 +151,7 @@ class Inspector:
         """
         kept = await self._kept(text)
         state = self._state(kept, n)
-        root = state_json(state) if of == "state" else event_json(kept.moments.event(n))
+        root = await asyncio.to_thread(state_json, state) if of == "state" else event_json(kept.moments.event(n))
         try:
             within = root if base is None else readable(at_path(root, base))
             written = compact(at_path(within, path)).encode()
@@ -191,15 +194,6 @@ class Inspector:
             raise NotThere(f"event {start} of {kept.run_id} asked for nothing")
         return call_full(call, state, kept.moments)
 
-    async def refuse_event(self, text: str, n: int | None) -> None:
-        """Do nothing where a run has event *n*, or None is asked for.
-
-        Raises:
-            NotThere: it has not.
-        """
-        if n is not None:
-            self._state(await self._kept(text), n)
-
     async def branches(self, text: str) -> Json:
         """Return the family of a run as a tree; nothing where the store keeps no branches."""
         try:
@@ -218,6 +212,10 @@ class Inspector:
 
     def _no_event(self, kept: KeptRun, n: int) -> NotThere:
         return NotThere(f"{kept.run_id} has no event {n}", hint=f"The last one is {kept.moments.last}.")
+
+
+def _state_told(state: ExecutionState) -> Json:
+    return {"n": state.sequence, "state": short(state_json(state)).as_json(), "digest": state_digest(state)}
 
 
 def where_of(text: str, now_ms: int) -> Where | None:

@@ -7,6 +7,7 @@ What is kept is bounded by the events of all runs together; the run that was ask
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
@@ -23,6 +24,7 @@ Event = EventEnvelope[Any]
 EVENTS_MAX: Final = 250_000
 """So many events of all runs together are kept in memory."""
 RUNS_MAX: Final = 16
+_AT_ONCE: Final = 1_000
 
 
 class KeptRun:
@@ -58,7 +60,7 @@ class KeptRun:
             page = decode_events(self.run_id, await store.read(self.run_id, start=last + 1, stop=length))
             if not page or page[0].sequence != last + 1:
                 return False
-            self._add(page)
+            await self._add(page)
             last = self.moments.last
         return True
 
@@ -67,11 +69,13 @@ class KeptRun:
         if not log.events:
             raise ExecutionNotFound(execution_id=self.run_id, store=store.url)
         self.moments, self.timeline = Moments(self.run_id, base=log.base), Timeline()
-        self._add(log.events)
+        await self._add(log.events)
 
-    def _add(self, events: Any) -> None:
-        self.moments.add(events)
-        self.timeline.add(events)
+    async def _add(self, events: Sequence[Event]) -> None:
+        for at in range(0, len(events), _AT_ONCE):
+            self.moments.add(events[at : at + _AT_ONCE])
+            self.timeline.add(events[at : at + _AT_ONCE])
+            await asyncio.sleep(0)  # others are answered meanwhile
 
 
 class KeptRuns:

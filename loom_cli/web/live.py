@@ -26,23 +26,31 @@ POLL_S: Final = 1.0
 _LOOKED_AT: Final = 200
 
 
-async def live(inspector: Inspector, run_id: ExecutionId | None, after: int) -> AsyncGenerator[Sent]:
-    """Yield what happens from now on, for ever: `runs` when the list has changed, `events` of the run beyond number *after*."""
-    ready: asyncio.Queue[Sent] = asyncio.Queue(maxsize=8)
+async def live(
+    inspector: Inspector, run_id: ExecutionId | None, after: int, closing: asyncio.Event
+) -> AsyncGenerator[Sent]:
+    """Yield what happens from now on, until *closing*: `runs` when the list has changed, `events` of the run beyond number *after*."""
+    ready: asyncio.Queue[Sent | None] = asyncio.Queue(maxsize=8)
     followers = [asyncio.create_task(_list_changes(inspector.store, ready))]
     if run_id is not None:
         followers.append(asyncio.create_task(_events(inspector, run_id, after, ready)))
     try:
+        followers.append(asyncio.create_task(_closed(closing, ready)))
         yield {"event": "hello", "data": "{}"}
-        while True:
-            yield await ready.get()
+        while (sent := await ready.get()) is not None:
+            yield sent
     finally:
         for follower in followers:
             follower.cancel()
         await asyncio.gather(*followers, return_exceptions=True)
 
 
-async def _list_changes(store: RunReader, ready: asyncio.Queue[Sent]) -> None:
+async def _closed(closing: asyncio.Event, ready: asyncio.Queue[Sent | None]) -> None:
+    await closing.wait()
+    await ready.put(None)
+
+
+async def _list_changes(store: RunReader, ready: asyncio.Queue[Sent | None]) -> None:
     """Tell that the newest runs are others, or stand otherwise, than when they were last looked at."""
     seen: list[Any] | None = None
     while True:
@@ -55,7 +63,7 @@ async def _list_changes(store: RunReader, ready: asyncio.Queue[Sent]) -> None:
         await asyncio.sleep(POLL_S)
 
 
-async def _events(inspector: Inspector, run_id: ExecutionId, after: int, ready: asyncio.Queue[Sent]) -> None:
+async def _events(inspector: Inspector, run_id: ExecutionId, after: int, ready: asyncio.Queue[Sent | None]) -> None:
     """Send the lines of what comes after event number *after*, as many at a time as are there."""
     while True:
         feed: AsyncIterator[Any] = inspector.store.subscribe(run_id, start=after + 1)

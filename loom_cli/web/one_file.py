@@ -13,7 +13,7 @@ from loom.core.state import ExecutionState
 from loom.driving.run_reader import RunReader
 from loom.lenses.folding import event_json, state_digest
 from loom_cli.cli import Cli
-from loom_cli.errors import CommandRefused
+from loom_cli.errors import CommandRefused, Usage
 from loom_cli.exits import ExitCode
 from loom_cli.ids import meant_id
 from loom_cli.safe_text import safe
@@ -56,8 +56,6 @@ def write_page(cli: Cli, text: str, file: Path, *, at: int | None, store: str | 
         TooLong: it has too many events.
         Usage: the file cannot be written.
     """
-    from loom_cli.errors import Usage
-
     page = cli.run(_page_of(cli.reader(store), text, at, cli))
     if str(file) == "-":
         cli.screen.out.write(page)
@@ -77,7 +75,8 @@ async def _page_of(store: RunReader, text: str, at: int | None, cli: Cli) -> str
     if len(kept.moments.events) > EVENTS_MAX:
         raise TooLong(execution_id=run_id, events=len(kept.moments.events))
     run = await inspector.run(run_id)
-    await inspector.refuse_event(run_id, at)
+    if at is not None and not kept.moments.first <= at <= kept.moments.last:
+        raise Usage(f"there is no event {at}", hint=f"--at {kept.moments.last} is the last one")
     branches = await inspector.branches(run_id)
     await store.close()
     return html_of(run_data(kept, run, branches, at=at), page_files())

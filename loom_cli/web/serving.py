@@ -72,6 +72,7 @@ class Serving:
             timeout_graceful_shutdown=_LEAVING_S,
         )
         self._server, self._listener = _Server(config), listener
+        self._closing: asyncio.Event = site.state.closing
 
     async def run(self) -> None:
         """Serve."""
@@ -79,20 +80,14 @@ class Serving:
 
     def stop(self) -> None:
         """Stop serving soon."""
+        self._closing.set()
         self._server.should_exit = True
 
 
 class _Server(uvicorn.Server):
-    """Leaves the signals of the process to the command, and ends open streams before it waits for them."""
+    """Leaves the signals of the process to the command."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and cut what is still being sent."""
-        for task in list(self.server_state.tasks):
-            task.cancel()
-        await asyncio.sleep(0)
-        await super().shutdown(sockets)

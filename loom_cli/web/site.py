@@ -5,6 +5,7 @@ Reading is all there is, unless it is made with `answers`: then, and only then, 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import time
@@ -22,7 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from loom.app.config import LoomApp
 from loom.core.errors import LoomError
-from loom.core.ids import ExecutionId
 from loom.driving.run_reader import RunReader
 from loom_cli.exits import ExitCode, exit_code_of_error
 from loom_cli.ids import meant_id
@@ -57,6 +57,7 @@ HEADERS: Final = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
     "cache-control": "no-store",
 }
+_PING_S: Final = 15
 _BODY_MAX: Final = 1 << 20
 _STATUSES: Final = {ExitCode.NOT_FOUND: 404, ExitCode.USAGE: 409, ExitCode.WAITING: 409}
 _BY_CODE: Final = {
@@ -97,7 +98,7 @@ def inspect_app(
     answering = Answering(answers, principal=principal, told=told) if answers is not None else None
     page = _Page(Inspector(storage, now_ms=clock), access, answering)
     site = Starlette(routes=page.routes(), middleware=[Middleware(_Guard, access=access)])
-    site.state.answering = answering
+    site.state.closing = page.closing
     return site
 
 
@@ -106,6 +107,8 @@ class _Page:
 
     def __init__(self, inspector: Inspector, access: Access, answering: Answering | None) -> None:
         self._inspector, self._access, self._answering = inspector, access, answering
+        self.closing = asyncio.Event()
+        """Set, it ends the streams that are open."""
 
     def routes(self) -> list[Route]:
         """Return the routes: reading ones, and the one for answers where there is somebody to take them."""
@@ -200,7 +203,7 @@ class _Page:
             return _error(error)
         last = request.headers.get("last-event-id", "")
         after = int(last) if last.isdecimal() else _number(asked, "after", -1)
-        return EventSourceResponse(live(self._inspector, ExecutionId(run_id) if run_id else None, after), ping=15)
+        return EventSourceResponse(live(self._inspector, run_id, after, self.closing), ping=_PING_S)
 
     async def _answer(self, request: Request) -> Json:
         assert self._answering is not None

@@ -59,6 +59,7 @@ export function runPage(id, go) {
   }
 
   async function load(n) {
+    put(head, h("p", { class: "muted" }, "reading the log …"));
     try {
       run = await latest("run", "run", { id });
     } catch (error) {

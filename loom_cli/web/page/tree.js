@@ -39,7 +39,7 @@ function text(value, path, look) {
   const total = cutAt(path, look);
   const isLong = value.length > LINE || value.includes("\n");
   const shown = h("span", { class: `value text${isLong ? " long" : ""}` });
-  shown.append(isLong ? visible(value, true) : visible(JSON.stringify(value).slice(1, -1).replaceAll('\\"', '"')));
+  shown.append(visible(value, isLong));
   if (total === null) return shown;
   return h("span", {}, shown, more(path, look, `${size(total)} in all`, (all) => put(shown, visible(String(all), true))));
 }
