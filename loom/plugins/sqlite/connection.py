@@ -14,6 +14,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from loom.plugins.sqlite import schema
 from loom.plugins.sqlite.failures import LockHeld, is_busy, store_error
+from loom.plugins.sqlite.going_on import Places
 from loom.plugins.sqlite.wal import WalGuard, wal_safety
 from loom.spi.clock import Clock
 from loom.spi.errors import StoreCorrupt, StoreNotFound, StoreUnavailable
@@ -85,6 +86,7 @@ class WritableDatabase(Database):
         super().__init__(settings, raw)
         self._guard = guard
         self.now_ms = settings.clock.now_ms
+        self.places = Places()
         self._file = _identity(settings.path)
 
     def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:

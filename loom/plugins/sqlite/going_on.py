@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 import orjson
 
 from loom.core.ids import ExecutionId, Incarnation
-from loom.plugins.sqlite.deciding import EventRow, Hold, Insert, Write, place_of
-from loom.spi.event_store import Append, Appended
+from loom.plugins.sqlite.deciding import NOT_HELD, EventRow, Insert, Place, Write, place_of
+from loom.spi.event_store import NOBODY, Append, Appended
 
 _NEW: Final = """
     FROM (
@@ -34,6 +34,14 @@ _NEW: Final = """
     WHERE executions.run = new.run AND executions.length = new.expected AND executions.id = new.id
           AND executions.flow = new.flow AND executions.started_at = new.started_at
           AND executions.attributes = new.attributes
+"""
+# Of a row that this connection has written last, it is known what it has: to say so costs as much as all the rest.
+_GO_ON: Final = """
+    UPDATE executions
+    SET length = json_extract(value, '$[2]'), updated_at = json_extract(value, '$[3]'),
+        gates = json_extract(value, '$[4]'), appended = json_extract(value, '$[5]')
+    FROM json_each(?)
+    WHERE executions.run = json_extract(value, '$[0]') AND executions.length = json_extract(value, '$[1]')
 """
 # Nothing is assigned that an index has: see writing.py.
 _ADVANCE: Final = f"""
@@ -62,8 +70,36 @@ _CONSUME: Final = """
           AND consumed = 0
 """
 
+NONE: Final = Incarnation(0)
+KNOWN_MAX: Final = 10_000
+
 Going: TypeAlias = Mapping[ExecutionId, Append]
 """Items of different logs that only go on."""
+
+
+class Places:
+    """What a connection has written last of each run that it goes on with: how long its log is, and how its row is sorted.
+
+    Nobody changes how a row is sorted but with an append, which makes its log longer.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Incarnation, tuple[int, Place]] = {}
+
+    def are_of(self, item: Append) -> bool:
+        """Whether the row of *item* is sorted already as it is to be, if its log is as long as is thought."""
+        return item.lease is None and self._known.get(item.incarnation or NONE) == (item.expected, place_of(item.index))
+
+    def note(self, going: Going) -> None:
+        """All *going* is on disk. What is given up is forgotten."""
+        if len(self._known) > KNOWN_MAX:
+            self._known.clear()
+        for item in going.values():
+            run = item.incarnation or NONE
+            if item.lease == NOBODY:
+                self._known.pop(run, None)
+            else:
+                self._known[run] = (item.expected + len(item.events), place_of(item.index))
 
 
 class DoesNotFit(Exception):
@@ -86,7 +122,9 @@ def _only_goes_on(item: Append) -> bool:
     return bool(item.expected and item.incarnation and item.events) and not is_judged
 
 
-def go_on(raw: sqlite3.Connection, going: Going, now: int) -> tuple[dict[ExecutionId, Appended], list[EventRow]]:
+def go_on(
+    raw: sqlite3.Connection, going: Going, now: int, places: Places
+) -> tuple[dict[ExecutionId, Appended], list[EventRow]]:
     """Move the rows of all *going* on, and return the result of each, and the events that are still to be written.
 
     Raises:
@@ -95,27 +133,37 @@ def go_on(raw: sqlite3.Connection, going: Going, now: int) -> tuple[dict[Executi
     results: dict[ExecutionId, Appended] = {}
     events: list[EventRow] = []
     consumed: list[tuple[Incarnation, int]] = []
+    stay: list[tuple[object, ...]] = []
     advance: list[tuple[object, ...]] = []
     move: list[tuple[object, ...]] = []
     for run_id, item in going.items():
-        run, length = item.incarnation or Incarnation(0), item.expected + len(item.events)
-        (advance if item.lease is None else move).append(_row(item, length, now))
-        results[run_id] = Appended(run, length)
-        events.extend((run, *event) for event in item.events)
-        consumed.extend((run, number) for number in item.consumes)
+        run, head = item.incarnation or NONE, _head(item)
+        if places.are_of(item):
+            stay.append(head)
+        else:
+            (advance if item.lease is None else move).append(_row(item, head, now))
+        results[run_id] = Appended(run, item.expected + len(item.events))
+        events += [(run, *event) for event in item.events]
+        if item.consumes:
+            consumed += [(run, number) for number in item.consumes]
     consume(raw, consumed)
-    for statement, rows in ((_ADVANCE, advance), (_MOVE, move)):
+    for statement, rows in ((_GO_ON, stay), (_ADVANCE, advance), (_MOVE, move)):
         if rows and raw.execute(statement, (orjson.dumps(rows).decode(),)).rowcount != len(rows):
             raise DoesNotFit
     return results, events
 
 
-def _row(item: Append, length: int, now: int) -> tuple[object, ...]:
-    index, hold = item.index, Hold() if item.lease is None else Hold().changed(item.lease, now)
+def _head(item: Append) -> tuple[object, ...]:
+    length, index = item.expected + len(item.events), item.index
     appended = orjson.dumps([(item.append_id, item.expected, length)]).decode()
+    return item.incarnation, item.expected, length, index.updated_at, index.gates, appended
+
+
+def _row(item: Append, head: tuple[object, ...], now: int) -> tuple[object, ...]:
+    hold = NOT_HELD if item.lease is None else NOT_HELD.changed(item.lease, now)
     kinds = orjson.dumps(item.lane_kinds).decode() if item.lane_kinds else None
-    head = (item.incarnation, item.expected, length, index.updated_at, index.gates, appended)
-    return *head, item.execution_id, *place_of(index), hold.driver, hold.leased_until, item.lane_above, kinds
+    about = (*place_of(item.index), hold.driver, hold.leased_until, item.lane_above, kinds)
+    return *head, item.execution_id, *about
 
 
 def consume(raw: sqlite3.Connection, requests: Sequence[tuple[Incarnation, int]]) -> None:

@@ -1,15 +1,15 @@
 """What is written: any number of writes in one immediate transaction, with one fsync and a handful of statements.
 
 Every call to sqlite3 lets go of the interpreter lock and may wait a whole switch interval to get it back, so the
-number of statements does not depend on how much is written: one reads where all the logs stand, what follows is
-decided in plain Python (deciding.py), and each table is written once. Only a lone item needs no reading first.
+number of statements hardly depends on how much is written: one reads where all the logs stand, what follows is decided
+in plain Python (deciding.py), and each table is written at once. What only goes on needs no reading first (going_on.py).
 """
 
 from __future__ import annotations
 
 import copy
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -103,22 +103,13 @@ _CALL: Final = """
     ) AS new
     WHERE executions.run = new.run
 """
-_FEW: Final = 16
-"""So many events are bound one by one, in half the time; each number of them is a statement that SQLite must keep."""
-_EVENTS_FEW: Final = tuple(
-    "INSERT INTO events (run, sequence, type, at, payload, metadata) VALUES "  # noqa: S608  # our own text
-    + ", ".join(["(?, ?, ?, ?, ?, nullif(?, x''))"] * count)
-    for count in range(_FEW + 1)
-)
-_EVENTS: Final = """
-    INSERT INTO events (run, sequence, type, at, payload, metadata)
-    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-           json_extract(value, '$[3]'),
-           ifnull(substr(:bytes, json_extract(value, '$[4]'), json_extract(value, '$[5]')), x''),
-           CASE json_extract(value, '$[6]') WHEN 0 THEN NULL ELSE
-               substr(:bytes, json_extract(value, '$[4]') + json_extract(value, '$[5]'), json_extract(value, '$[6]')) END
-    FROM json_each(:heads)
-"""
+_SIZES: Final = (128, 64, 32, *range(16, 0, -1))
+"""So many events go into one statement: any number goes into a few, and SQLite keeps each of them."""
+_EVENTS: Final = {
+    size: "INSERT INTO events (run, sequence, type, at, payload, metadata) VALUES "  # noqa: S608  # our own text
+    + ", ".join(["(?, ?, ?, ?, ?, nullif(?, x''))"] * size)
+    for size in _SIZES
+}
 _REQUESTS: Final = """
     INSERT INTO requests (run, number, kind, key, at, body)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
@@ -126,8 +117,6 @@ _REQUESTS: Final = """
            ifnull(substr(:bytes, json_extract(value, '$[5]'), json_extract(value, '$[6]')), x'')
     FROM json_each(:heads)
 """
-_CHUNK_BYTES: Final = 8 << 20
-"""How many bytes of payloads are bound as one blob; SQLite's own limit is far beyond."""
 
 
 def write(database: WritableDatabase, writes: Sequence[Write]) -> Sequence[WriteResult | Exception]:
@@ -138,8 +127,11 @@ def write(database: WritableDatabase, writes: Sequence[Write]) -> Sequence[Write
     """
     try:
         with suppress(DoesNotFit):
-            return database.run(_write, writes, database.now_ms, going_on(writes))
-        return database.run(_write, writes, database.now_ms, {})
+            going = going_on(writes)
+            results = database.run(_write, writes, database, going)
+            database.places.note(going)
+            return results
+        return database.run(_write, writes, database, {})
     except Exception as error:  # noqa: BLE001  # whoever asked is told
         if len(writes) == 1:
             return [error]
@@ -156,14 +148,14 @@ def _like(error: LoomError) -> LoomError:
 
 
 def _write(
-    raw: sqlite3.Connection, writes: Sequence[Write], now_ms: Callable[[], int], going: Going
+    raw: sqlite3.Connection, writes: Sequence[Write], database: WritableDatabase, going: Going
 ) -> list[WriteResult]:
     """Write *going* on trust; read where the other logs stand, decide, and write that: the inside of a transaction."""
     alone = _alone(writes) if going else None
     if alone is not None and _advance(raw, alone):
         return [[Appended(alone.incarnation or Incarnation(0), alone.expected + len(alone.events))]]
-    now = now_ms()
-    gone_on, events = go_on(raw, going, now)
+    now = database.now_ms()
+    gone_on, events = go_on(raw, going, now, database.places)
     rest = [
         each if isinstance(each, Insert) else [item for item in each if item.execution_id not in going]
         for each in writes
@@ -256,34 +248,11 @@ def _about(stand: Stand, index: IndexRow) -> tuple[object, ...]:
 
 def insert_events(raw: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     """Write events, in few statements however many they are: the inside of a transaction."""
-    for chunk in _chunks(rows):
-        if len(chunk) <= _FEW:
-            raw.execute(_EVENTS_FEW[len(chunk)], [value for row in chunk for value in row])
-        else:
-            raw.execute(_EVENTS, _packed(chunk))
-
-
-def _chunks(rows: Sequence[EventRow]) -> Iterator[Sequence[EventRow]]:
-    first = size = 0
-    for place, row in enumerate(rows):
-        size += len(row[4]) + len(row[5])
-        if size > _CHUNK_BYTES and place > first:
-            yield rows[first:place]
-            first, size = place, len(row[4]) + len(row[5])
-    if rows:
-        yield rows[first:]
-
-
-def _packed(rows: Sequence[EventRow]) -> dict[str, str | bytes]:
-    """The rows as JSON, and their payloads and metadata as one blob to which it points (counting from 1)."""
-    heads: list[tuple[object, ...]] = []
-    parts: list[bytes] = []
-    place = 1
-    for run, sequence, kind, at, payload, metadata in rows:
-        heads.append((run, sequence, kind, at, place, len(payload), len(metadata)))
-        parts += (payload, metadata)
-        place += len(payload) + len(metadata)
-    return {"heads": _json(heads), "bytes": b"".join(parts)}
+    first = 0
+    while first < len(rows):
+        size = next(size for size in _SIZES if size <= len(rows) - first)
+        raw.execute(_EVENTS[size], [value for row in rows[first : first + size] for value in row])
+        first += size
 
 
 def _insert_requests(raw: sqlite3.Connection, rows: Sequence[RequestRow]) -> None:
