@@ -28,6 +28,11 @@ class Mailbox(Generic[Message, Reader]):
         self._waits: dict[str, list[tuple[int, Reader]]] = {}
         self._ready: list[tuple[int, str]] = []
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no topic has both a message and a reader."""
+        return not self._ready
+
     def put(self, topic: str, number: int, message: Message) -> None:
         """Keep a message until it is taken; it is younger than all that were put before, and its *number* greater."""
         unread = self._unread.setdefault(topic, deque())

@@ -86,6 +86,7 @@ class GroupWriter:
         try:
             while self._ready:
                 journals, self._ready = list(self._ready), {}
+                self._events = self._bytes = 0  # for all of it is taken now
                 await self._write(journals)
         finally:
             self._task = None
@@ -97,8 +98,6 @@ class GroupWriter:
 
     async def _write(self, journals: Sequence[Journal]) -> None:
         taken = [(journal, journal.take()) for journal in journals if journal.error is None]
-        self._events -= min(self._events, sum(len(item.events) for _, item in taken))
-        self._bytes -= min(self._bytes, sum(len(record.payload) for _, item in taken for record in item.events))
         for future in self._room:
             resolve(future, None)
         self._room.clear()

@@ -21,24 +21,26 @@ EXTRA = "extra"
 
 def payload_json(payload: Any) -> Any:
     """Return the JSON object of a fact; fields that are None are left out."""
-    if not hasattr(payload, "_fields"):
+    if not isinstance(payload, tuple):
         return payload
-    named = zip(payload._fields, payload, strict=True)
-    return {name: value for name, value in named if value is not None} if None in payload else dict(named)
+    fact: Any = payload
+    if None in fact:
+        return {name: value for name, value in zip(fact._fields, fact, strict=True) if value is not None}
+    return fact._asdict()
 
 
 def encode_event(event: EventEnvelope[Any]) -> EventRecord:
     """Return *event* as the store keeps it."""
-    payload, metadata = payload_json(event.payload), event.metadata
+    _, sequence, type_, at, fact, metadata = event
+    payload = payload_json(fact)
     if EXTRA in metadata:
         payload = payload | metadata[EXTRA]
         metadata = {key: value for key, value in metadata.items() if key != EXTRA}
-    known = EVENTS.get(event.type)
+    known = EVENTS.get(type_)
     if known is not None and known.version > 1:
         metadata = {**metadata, "v": known.version}
-    return EventRecord(
-        event.sequence, event.type, event.at, orjson.dumps(payload), orjson.dumps(metadata) if metadata else b""
-    )
+    about = orjson.dumps(metadata) if metadata else b""
+    return tuple.__new__(EventRecord, (sequence, type_, at, orjson.dumps(payload), about))
 
 
 def decode_events(execution_id: ExecutionId, records: Iterable[EventRecord]) -> list[EventEnvelope[Any]]:

@@ -8,7 +8,7 @@ looking. A syscall is *open* from the fact that asked it to the fact that settle
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from rpds import HashTrieMap, List
@@ -27,6 +27,8 @@ RULES: Final[Mapping[str, int]] = {"identity": 1, "delivery": 1, "derivation": 1
 USER_PREFIX: Final = "user."
 """Types of the author's own events start so; only they may be unknown to the kernel."""
 _NO_GATES: Final[HashTrieMap[int, Event]] = HashTrieMap()
+_new: Final[Callable[[tuple[Any, ...]], ExecutionState]] = partial(tuple.__new__, ExecutionState)
+"""Makes a state without the frame that its own constructor is: one is made for every event."""
 
 
 def fold(events: Iterable[Event], state: ExecutionState) -> ExecutionState:
@@ -65,7 +67,7 @@ def evolve(state: ExecutionState, event: Event) -> ExecutionState:
 
 
 def _moved(s: ExecutionState, e: Event) -> ExecutionState:
-    return ExecutionState(s[0], s[1], e.sequence, e.at, *s[4:])
+    return _new((s[0], s[1], e.sequence, e.at, *s[4:]))
 
 
 def _facts(s: ExecutionState, e: Event, status: Any, gates: Any = None, **changes: Any) -> ExecutionState:
@@ -224,7 +226,7 @@ def _execution_diverged(s: ExecutionState, e: Event) -> ExecutionState:
 
 def _opened(s: ExecutionState, e: Event) -> ExecutionState:
     opened = s.open.insert(e.sequence, e)
-    return ExecutionState(s[0], s[1], e.sequence, e.at, opened, s[5], s[6], s[7], s[8], s[9])
+    return _new((s[0], s[1], e.sequence, e.at, opened, s[5], s[6], s[7], s[8], s[9]))
 
 
 def _settled(s: ExecutionState, e: Event) -> ExecutionState:
@@ -232,11 +234,11 @@ def _settled(s: ExecutionState, e: Event) -> ExecutionState:
     opened = s.open
     settled = s[5].push_front(Settled(opened[start], e))
     attempts = s[7].discard(start) if s[7] else s[7]
-    return ExecutionState(s[0], s[1], e.sequence, e.at, opened.remove(start), settled, s[6], attempts, s[8], s[9])
+    return _new((s[0], s[1], e.sequence, e.at, opened.remove(start), settled, s[6], attempts, s[8], s[9]))
 
 
 def _done_at_once(s: ExecutionState, start: Event, e: Event) -> ExecutionState:
-    return ExecutionState(s[0], s[1], e.sequence, e.at, s[4], s[5].push_front(Settled(start, e)), *s[6:])
+    return _new((s[0], s[1], e.sequence, e.at, s[4], s[5].push_front(Settled(start, e)), *s[6:]))
 
 
 def _settled_at_once(s: ExecutionState, e: Event) -> ExecutionState:

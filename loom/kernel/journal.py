@@ -12,7 +12,7 @@ import heapq
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import LoomError
@@ -40,6 +40,9 @@ from loom.spi.indexing import gates_text, index_row
 Event = EventEnvelope[Any]
 
 _log = logging.getLogger("loom.kernel")
+
+_GOES_ON: Final[tuple[int | None, Sequence[RequestKind], Append | None]] = (None, (), None)
+"""What an item that parks nothing has in the place of `Journal._leaving`."""
 
 _Park = tuple[Event, ExecutionState, asyncio.Future[bool]]
 """The event that parks, the state after it, and who waits to know whether it was accepted."""
@@ -92,8 +95,8 @@ class Journal:
         self.on_error: Callable[[LoomError], None] | None = None
         self.writer, self._clock, self._token = writer, clock, token
         self._on_event, self._listeners, self._sends = on_event, listeners, sends
-        self._ready: list[tuple[EventRecord, Event]] = []
-        self._taken: list[tuple[EventRecord, Event]] = []
+        self._ready: list[EventRecord] = []
+        self._untold: list[Event] = []
         self._consumes: list[int] = []
         self._appends, self._acted_on = 0, state.length
         self._count = count()  # who waits for the same length is woken in the order in which they came
@@ -118,7 +121,9 @@ class Journal:
         event = self._event(type_, payload, metadata)
         record = encode_event(event)  # first: what cannot be written has not happened
         self.state = evolve(self.state, event)
-        self._ready.append((record, event))
+        self._ready.append(record)
+        if self._listeners:
+            self._untold.append(event)
         if consumes is not None:
             self._consumes.append(consumes)
         if type_ in ACTED_ON:
@@ -129,9 +134,10 @@ class Journal:
         return event
 
     def _event(self, type_: str, payload: Any, metadata: Mapping[str, Any]) -> Event:
-        state = self.state
-        at = max(self._clock.now_ms(), state.at)
-        return EventEnvelope(state.execution_id, state.sequence + 1, type_, at, payload, metadata)
+        state, now = self.state, self._clock.now_ms()
+        at = max(state.at, now)
+        fields = (state.execution_id, state.sequence + 1, type_, at, payload, metadata)
+        return tuple.__new__(EventEnvelope, fields)
 
     async def barrier(self, length: int | None = None) -> None:
         """Return once the first *length* events (all committed so far) are on disk.
@@ -175,30 +181,29 @@ class Journal:
 
     def take(self) -> Append:
         """Return what is ready as one item of a batch. Only the writer calls this, and answers before the next."""
-        expected = self.durable
-        state = self.state
-        self._taken, self._ready = self._ready, []
-        consumes, self._consumes = self._consumes, []
-        records = [record for record, _ in self._taken]
-        self._park_taken, self._park = self._park, None
-        if self._park_taken is not None:
-            state = self._park_taken[1]
-            records.append(encode_event(self._park_taken[0]))
+        state, park = self.state, self._park
+        records, consumes = self._ready, self._consumes
+        self._ready, self._consumes, self._park_taken, self._park = [], [], park, None
+        seen, kinds, follows = _GOES_ON
+        if park is not None:
+            state = park[1]
+            records.append(encode_event(park[0]))
+            seen, kinds, follows = self._leaving
         self._appends += 1
-        facts, lease = state.facts, self._lease_change(state)
+        chain, lease = state.facts.chain, self._lease_change(state)
         takes_over = self._gone is not None and lease is not None and not self.is_held
         return Append(
             execution_id=state.execution_id,
             incarnation=self.incarnation,
-            expected=expected,
+            expected=self.durable,
             append_id=f"{self._token}{self._appends}",
             events=records,
             index=self._index(state),
             consumes=consumes,
-            lane=Lane(*facts.chain) if facts.chain else None,
-            lane_above=None if self._park_taken is None else self._leaving[0],
-            lane_kinds=() if self._park_taken is None else self._leaving[1],
-            follows=None if self._park_taken is None else self._leaving[2],
+            lane=Lane(*chain) if chain else None,
+            lane_above=seen,
+            lane_kinds=kinds,
+            follows=follows,
             lease=lease,
             takes_over=takes_over,
             gone=self._gone or "" if takes_over else "",
@@ -222,16 +227,15 @@ class Journal:
         self.incarnation, self.durable = result.incarnation, result.length
         if item.lease is not None:
             self.is_held = item.lease is not NOBODY
-        events = [event for _, event in self._taken] if self._listeners else []
         if self._park_taken is not None:
             event, self.state, future = self._park_taken
             self._park_taken = None
-            events.append(event)
+            self._untold.append(event)
             resolve(future, True)
             if self._on_event is not None:
                 tell(self._on_event, event)
-        self._taken = []
-        self._tell(events)
+        if self._untold:
+            self._tell()
         while self._waiters and self._waiters[0][0] <= self.durable:
             resolve(heapq.heappop(self._waiters)[2], None)
 
@@ -240,13 +244,14 @@ class Journal:
         future = self._park_taken[2]
         self._park_taken = None
         resolve(future, False)
-        self._ready = self._taken + self._ready
+        self._ready = [*item.events[:-1], *self._ready]  # but for what would have parked it
         self._consumes = [*item.consumes, *self._consumes]
-        self._taken = []
         if self._ready:
             self.writer.enqueue(self, len(self._ready), 0)
 
-    def _tell(self, events: Sequence[Event]) -> None:
+    def _tell(self) -> None:
+        events = [event for event in self._untold if event.sequence < self.durable]
+        self._untold = self._untold[len(events) :]
         for listener in self._listeners:
             for event in events:
                 tell(listener, event)
@@ -256,7 +261,7 @@ class Journal:
         if self.error is not None:
             return
         self.error = error
-        self._ready, self._taken = [], []
+        self._ready, self._untold = [], []
         waiting = [future for _, _, future in self._waiters]
         self._waiters = []
         for park in (self._park, self._park_taken):

@@ -35,7 +35,7 @@ class ContentCiting:
 
     async def before_append(self, batch: Sequence[Append]) -> None:
         """Note what *batch* names; see `Citing.before_append`."""
-        cited = [pair for item in batch for pair in _cited(item)]
+        cited = [pair for item in batch if _may_cite(item) for pair in _cited(item)]
         if cited:
             wanted = [pair for pair in dict.fromkeys(cited) if not self._is_noted(*pair)]
             if wanted:
@@ -91,10 +91,16 @@ def named_in(text: bytes) -> list[ContentRef]:
     return list(dict.fromkeys(ContentRef(found.decode("ascii")) for found in _NAMED.findall(text)))
 
 
+def _may_cite(item: Append) -> bool:
+    """Whether something is to be looked for: nearly always this is all that it costs."""
+    for event in item.events:
+        if _MARK in event[3]:
+            return True
+    return bool(item.sends) or item.follows is not None
+
+
 def _cited(item: Append) -> list[tuple[ContentRef, Citer]]:
-    texts = [
-        event.payload for event in item.events if _MARK in event.payload
-    ]  # nearly always none: this is all it costs
+    texts = [event.payload for event in item.events]
     found = [pair for text in texts for pair in _by(item.execution_id, item.incarnation, text)]
     for sent in item.sends:
         found += _by(sent.chain, None, sent.body)

@@ -6,7 +6,7 @@ The value is as `values.encode` returns it: plain dicts and lists, no NaN, integ
 
 from __future__ import annotations
 
-import base64
+import binascii
 import hashlib
 import re
 from typing import Any, Final
@@ -19,6 +19,8 @@ from loom.core.json import Json
 _STORED: Final = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _SORTED: Final = _STORED | orjson.OPT_SORT_KEYS
 _DIGEST_BYTES: Final = 16
+_DIGEST_LENGTH: Final = 22
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 # Text that looks alike costs a walk, no more.
 _FLOAT_INSIDE: Final = re.compile(rb"[\[:,]-?\d+[.e]")
@@ -56,7 +58,7 @@ def canonical(json: Json) -> bytes:
 def digest(json: Json) -> str:
     """Return the name of *json*'s content: 22 characters of base64url, half of its SHA-256."""
     short = hashlib.sha256(canonical(json)).digest()[:_DIGEST_BYTES]
-    return base64.urlsafe_b64encode(short).rstrip(b"=").decode("ascii")
+    return binascii.b2a_base64(short, newline=False)[:_DIGEST_LENGTH].translate(_URL_SAFE).decode("ascii")
 
 
 def alike(json: Json, other: Json) -> bool:
