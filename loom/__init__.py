@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from loom.driving.runtime import WorkflowRuntime
     from loom.kernel.context import Context
     from loom.plugins.files import file_content
+    from loom.plugins.http import webhook
     from loom.plugins.postgres import postgres_storage
     from loom.plugins.sqlite import sqlite_storage
     from loom.spi.memory import MemoryStorage
@@ -116,6 +117,7 @@ __all__ = [
     "tool",
     "topic",
     "watch",
+    "webhook",
 ]
 
 _HOMES = {
@@ -180,6 +182,7 @@ _HOMES = {
     "tool": "loom.core.step",
     "watch": "loom.coordination.live_query",
     "subscribe": "loom.coordination.subscribing",
+    "webhook": "loom.plugins.http",
 }
 
 

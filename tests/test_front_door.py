@@ -69,6 +69,7 @@ GOLDEN = [
     "topic",
     "subscribe",
     "watch",
+    "webhook",
 ]
 """What an app may import. A name leaves this list only with a new major version."""
 

@@ -25,11 +25,13 @@ from loom.driving.simulating import Simulator, simulators_of
 from loom.driving.snapshot_codecs import checked_codec, checked_every
 from loom.rings.citing import ContentCiting
 from loom.rings.claim_check import ClaimChecking
+from loom.services.gate_hooks import checked_hooks, hook_flows, hook_resources
 from loom.services.worker import Worker
 from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, ExecutionAuthorizer
-from loom.spi.clock import CLOCK_SPI_VERSION, Clock, Entropy
+from loom.spi.clock import CLOCK_SPI_VERSION, Clock, Entropy, SystemClock
 from loom.spi.content_store import CONTENT_STORE_SPI_VERSION, ContentStore, HasContent
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, Storage
+from loom.spi.gate_hook import GATE_HOOK_SPI_VERSION, GateHook
 from loom.spi.guarding import BodyGuard
 from loom.spi.host import HOST_SPI_VERSION, Host
 from loom.spi.memory import MemoryStorage
@@ -133,6 +135,7 @@ def define_config(
     content: ContentStore | None = None,
     snapshot_every: int | None = None,
     snapshot_codec: SnapshotCodec = "json",
+    gate_hooks: Mapping[str, GateHook] | None = None,
 ) -> LoomApp:
     """Wire an app from explicit imports and return it. Nothing is opened before the first verb.
 
@@ -150,21 +153,28 @@ def define_config(
     results go that steps claim: unless given, where *storage* says (docs/guide/content.md).
     A store that keeps snapshots is given one of a long run when it parks, and after every *snapshot_every* events where that is
     asked for; *snapshot_codec* is `json`, or `zstd` with the extra of that name.
+    *gate_hooks* are told by a worker of every gate that opens, each under a name that stays: `{"desk": loom.webhook("https://...")}`.
 
     Raises:
         DuplicateId: two declarations have one id; both places are told.
         InvalidDeclaration: a value is not what its key needs.
         SpiMismatch: an adapter was written against another version of its interface.
         CodecNotAvailable: *snapshot_codec* needs what is not installed.
+        HooksNotKept: *storage* cannot tell what has changed, which *gate_hooks* need.
     """
     _refuse_others(flows, schedules)
+    storage = storage or MemoryStorage()
+    hooks = checked_hooks(gate_hooks or {}, storage)
     modules = [*flow_modules, *step_modules]
-    registry = Registry([*flows, *flows_from(*flow_modules)], [*steps, *steps_from(*modules)], schedules)
+    own = [*flows, *flows_from(*flow_modules), *hook_flows(hooks)]
+    registry = Registry(own, [*steps, *steps_from(*modules)], schedules, hooks)
     warn = on_warn or _warn
     for line in manifest_warnings(manifest or (), registry):
         warn(line)
+    for hook in hooks.values():
+        require(hook, "gate hook", GATE_HOOK_SPI_VERSION)
     _require_versions(storage=storage, clock=clock, entropy=entropy, host=host, authorizer=authorizer, content=content)
-    held, storage = Resources(resources or {}), storage or MemoryStorage()
+    held = Resources({**(resources or {}), **hook_resources(hooks, storage, clock or SystemClock())})
     contents = content_of(storage) if content is None else content
     options: RuntimeOptions = {"resources": held.get, **_effects(middleware, contents)}
     options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}

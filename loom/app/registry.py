@@ -12,6 +12,7 @@ from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.flow import Flow
 from loom.core.schedule import Schedule
 from loom.core.step import Step
+from loom.spi.gate_hook import GateHook
 
 
 class DuplicateId(LoomError):
@@ -26,7 +27,7 @@ class DuplicateId(LoomError):
 
 
 class Registry:
-    """Flows, steps and schedules by id. Two processes with the same code build the same registry, and the same `digest`.
+    """Flows, steps, schedules and hooks by id. Two processes with the same code build the same registry, and the same `digest`.
 
     Raises:
         DuplicateId: two declarations have one id.
@@ -38,16 +39,19 @@ class Registry:
         flows: Iterable[Flow[Any, Any]] = (),
         steps: Iterable[Step[Any, Any]] = (),
         schedules: Iterable[Schedule] = (),
+        hooks: Mapping[str, GateHook] | None = None,
     ) -> None:
         self.flows: Mapping[str, Flow[Any, Any]] = MappingProxyType(_by_id("flow", flows))
         self.tools: Mapping[str, Step[Any, Any]] = MappingProxyType(_by_id("step", steps))
         self.schedules: Mapping[str, Schedule] = MappingProxyType(_schedules_by_id(schedules, self.flows))
+        self.hooks: Mapping[str, GateHook] = MappingProxyType(dict(sorted((hooks or {}).items())))
 
     def digest(self) -> str:
         """Return a digest over kinds, ids, versions and signatures."""
         lines = [f"flow {flow.id} {flow.version}" for flow in self.flows.values()]
         lines += [f"step {step.id} {step.signature} {step.idempotent}" for step in self.tools.values()]
         lines += [f"schedule {each.id} {each.cron} {each.tz} {each.flow.id}" for each in self.schedules.values()]
+        lines += [f"hook {name}" for name in self.hooks]
         return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32]
 
 

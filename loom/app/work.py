@@ -12,7 +12,8 @@ from loom.compute.scheduling import FairScheduler
 from loom.core.errors import InvalidDeclaration
 from loom.driving.errors import ExecutionAlreadyExists
 from loom.driving.runtime import WorkflowRuntime
-from loom.services.scheduling import ScheduledStart, Scheduling, StartResult
+from loom.services.gate_hooks import GateWatch
+from loom.services.scheduling import ScheduledStart, Scheduling, Starter, StartResult
 from loom.services.worker import POLL_S, Report, Worker, WorkerOptions
 from loom.spi.event_store import ExecutionRow
 
@@ -49,11 +50,12 @@ def worker_of(runtime: WorkflowRuntime, registry: Registry, **given: Unpack[Work
         scheduler=FairScheduler(max_drives, weights=given.get("weights")),
         told=given.get("told", lambda report: None),
         ticking=_scheduling(runtime, registry) if registry.schedules else None,
+        watching=GateWatch(registry.hooks, storage=runtime.storage, start=_starter(runtime)) if registry.hooks else None,
         clock=runtime.clock,
     )
 
 
-def _scheduling(runtime: WorkflowRuntime, registry: Registry) -> Scheduling:
+def _starter(runtime: WorkflowRuntime) -> Starter:
     async def begin(start: ScheduledStart) -> StartResult:
         options: Any = {"principal": start.principal, "attributes": start.attributes}
         try:
@@ -62,8 +64,12 @@ def _scheduling(runtime: WorkflowRuntime, registry: Registry) -> Scheduling:
             return "already there"
         return "started"
 
+    return begin
+
+
+def _scheduling(runtime: WorkflowRuntime, registry: Registry) -> Scheduling:
     schedules = registry.schedules.values()
-    return Scheduling(schedules, storage=runtime.storage, clock=runtime.clock, start=begin)
+    return Scheduling(schedules, storage=runtime.storage, clock=runtime.clock, start=_starter(runtime))
 
 
 def _flow(row: ExecutionRow) -> str:

@@ -71,6 +71,12 @@ class Ticking(Protocol):
     async def tick(self) -> Ticked: ...
 
 
+class Watching(Protocol):
+    """Looks for what makes work, beside what is due; see `loom.services.gate_hooks.GateWatch`."""
+
+    async def look(self) -> bool: ...
+
+
 Did: TypeAlias = Literal[
     "took", "ended", "parked", "lost", "refused", "left", "failing", "recovered", "ticked", "crowded", "unknown"
 ]
@@ -152,10 +158,12 @@ class Worker:
         scheduler: Scheduler,
         told: Callable[[Report], None] = lambda report: None,
         ticking: Ticking | None = None,
+        watching: Watching | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._work, self._options, self._scheduler, self._told = work, options, scheduler, partial(tell, told)
         self._ticking, self._clock, self._next_tick_at = ticking, clock or SystemClock(), 0
+        self._watching = watching
         self._hands = _Hands()
         self._refused: dict[ExecutionId, _Refusal] = {}
         self._is_stopping = self._is_crowded = False
@@ -225,6 +233,7 @@ class Worker:
         """Tick what is due, and claim what there is room for; return whether anything was found."""
         try:
             await self._keep_time()
+            is_news = self._watching is not None and await self._watching.look()
             claims = await self._claimed()
         except StoreError as error:
             if self._trouble.is_news(error, asyncio.get_running_loop().time()):
@@ -235,7 +244,7 @@ class Worker:
         for claim in claims:
             self._take(claim)
         self._fill()
-        return bool(claims)
+        return bool(claims) or is_news
 
     async def _keep_time(self) -> None:
         now_s = asyncio.get_running_loop().time()

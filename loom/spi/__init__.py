@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     )
     from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION, Below, Deleted, EndedIndex, EventTrim, Kept, Link, WhyKept
     from loom.spi.feed import ReadPage, Wakes, follow
+    from loom.spi.gate_hook import GATE_HOOK_SPI_VERSION, GateHook, GateNotice
     from loom.spi.host import HOST_SPI_VERSION, Host, SystemHost, VirtualHost
     from loom.spi.memory import MemoryStorage
     from loom.spi.ref_store import REF_STORE_SPI_VERSION, Family, RefMove, RefStore
@@ -123,6 +124,7 @@ __all__ = [
     "EVENT_IMPORT_SPI_VERSION",
     "EVENT_STORE_SPI_VERSION",
     "EVENT_TRIM_SPI_VERSION",
+    "GATE_HOOK_SPI_VERSION",
     "HOST_SPI_VERSION",
     "NOBODY",
     "REF_STORE_SPI_VERSION",
@@ -177,6 +179,8 @@ __all__ = [
     "Field",
     "Fork",
     "Forked",
+    "GateHook",
+    "GateNotice",
     "HasContent",
     "Head",
     "Host",
@@ -287,6 +291,9 @@ _HOMES = {
     "Pages": "loom.spi.event_import",
     "Taken": "loom.spi.event_import",
     "reborn": "loom.spi.event_import",
+    "GATE_HOOK_SPI_VERSION": "loom.spi.gate_hook",
+    "GateHook": "loom.spi.gate_hook",
+    "GateNotice": "loom.spi.gate_hook",
     "EVENT_STORE_SPI_VERSION": "loom.spi.event_store",
     "SCHEDULER_SPI_VERSION": "loom.spi.scheduler",
     "NOBODY": "loom.spi.event_store",

@@ -29,6 +29,7 @@ from loom.spi.event_fork import EVENT_FORK_SPI_VERSION
 from loom.spi.event_import import EVENT_IMPORT_SPI_VERSION
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
 from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION
+from loom.spi.gate_hook import GATE_HOOK_SPI_VERSION
 from loom.spi.host import HOST_SPI_VERSION
 from loom.spi.ref_store import REF_STORE_SPI_VERSION
 from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
@@ -116,6 +117,7 @@ def contracts() -> Report:
         "archive_store_spi": ARCHIVE_STORE_SPI_VERSION,
         "change_feed_spi": CHANGE_FEED_SPI_VERSION,
         "authorizer_spi": AUTHORIZER_SPI_VERSION,
+        "gate_hook_spi": GATE_HOOK_SPI_VERSION,
         "clock_spi": CLOCK_SPI_VERSION,
         "host_spi": HOST_SPI_VERSION,
         "scheduler_spi": SCHEDULER_SPI_VERSION,

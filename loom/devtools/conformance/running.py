@@ -25,6 +25,7 @@ from loom.devtools.conformance.content_store import ContentStoreConformance
 from loom.devtools.conformance.event_fork import EventForkConformance
 from loom.devtools.conformance.event_import import EventImportConformance
 from loom.devtools.conformance.event_trim import EventTrimConformance
+from loom.devtools.conformance.gate_hook import GateHookConformance
 from loom.devtools.conformance.host import HostConformance
 from loom.devtools.conformance.ref_store import RefStoreConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
@@ -65,6 +66,7 @@ KITS: Final[Mapping[str, Kit]] = {
     "host": Kit(HostConformance, "host"),
     "scheduler": Kit(SchedulerConformance, "scheduler"),
     "authorizer": Kit(AuthorizerConformance, "authorizer"),
+    "gate-hook": Kit(GateHookConformance, "gate_hook"),
 }
 
 

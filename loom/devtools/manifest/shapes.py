@@ -15,6 +15,7 @@ from loom import spi, values
 from loom.core import arms, block, state
 from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
+from loom.core.views import OpenGate
 from loom.driving import state_codec
 from loom.kernel import context, fold
 from loom.kernel.fold import EVENTS, RULES, USER_PREFIX, EventType
@@ -29,6 +30,7 @@ from loom.spi import (
     event_import,
     event_store,
     event_trim,
+    gate_hook,
     host,
     ref_store,
     schedule_store,
@@ -174,6 +176,11 @@ def authorizer_spi() -> JsonObject:
     return {"ExecutionAuthorizer": interface(spi.ExecutionAuthorizer), "Action": actions}
 
 
+def gate_hook_spi() -> JsonObject:
+    """Return the shape of who is told what waits for a person."""
+    return {"GateHook": interface(spi.GateHook), "GateNotice": record(spi.GateNotice), "OpenGate": record(OpenGate)}
+
+
 def interface(kind: type) -> JsonObject:
     """Return the public members of *kind*: each with the ways it may be called, a property with its type."""
     members = members_of(kind)
@@ -253,6 +260,7 @@ VERSIONS: Final = {
     "REF_STORE_SPI_VERSION": Version(ref_store, ref_store_spi),
     "AUTHORIZER_SPI_VERSION": Version(authorizer, authorizer_spi),
     "CHANGE_FEED_SPI_VERSION": Version(change_feed, change_feed_spi),
+    "GATE_HOOK_SPI_VERSION": Version(gate_hook, gate_hook_spi),
     "CLOCK_SPI_VERSION": Version(clock, clock_spi),
     "HOST_SPI_VERSION": Version(host, host_spi),
     "SCHEDULER_SPI_VERSION": Version(scheduler, scheduler_spi),
