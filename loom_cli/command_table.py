@@ -84,6 +84,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
             "Print a large result, or write it to a file",
         ),
         Row("gates", "loom_cli.commands.gates", "List what waits for a person, and how to answer it"),
+        Row("link", "loom_cli.commands.link", "Make a link with which one gate can be answered"),
         Row("schedules", "loom_cli.commands.schedules", "List schedules and their next ticks, or the record of one"),
         Row(
             "conformance",

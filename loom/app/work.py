@@ -50,7 +50,9 @@ def worker_of(runtime: WorkflowRuntime, registry: Registry, **given: Unpack[Work
         scheduler=FairScheduler(max_drives, weights=given.get("weights")),
         told=given.get("told", lambda report: None),
         ticking=_scheduling(runtime, registry) if registry.schedules else None,
-        watching=GateWatch(registry.hooks, storage=runtime.storage, start=_starter(runtime)) if registry.hooks else None,
+        watching=GateWatch(registry.hooks, storage=runtime.storage, start=_starter(runtime))
+        if registry.hooks
+        else None,
         clock=runtime.clock,
     )
 

@@ -207,4 +207,3 @@ def telling_id(waiting: Waiting) -> ExecutionId:
     """Return the id of the one run that tells of *waiting*."""
     said = orjson.dumps(list(waiting))
     return ExecutionId(f"hook-{waiting.hook[:60]}-{hashlib.sha256(said).hexdigest()[:24]}")
-

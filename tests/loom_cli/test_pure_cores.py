@@ -67,6 +67,7 @@ from loom_cli.copies import copied_json
 from loom_cli.files import template_files
 from loom_cli.forks import fork_json
 from loom_cli.hints import Hints
+from loom_cli.linking import link_for
 from loom_cli.live import state_line
 from loom_cli.migrations import migration_rows
 from loom_cli.outcomes import outcome_json
@@ -323,6 +324,14 @@ CORES: Final[dict[str, Core]] = {
         lambda: [gate_json(gate) for gate in open_gates(fold_at(LOGS["waiting"]))],
         lambda shapes: [shape["label"] for shape in shapes] == ["question", "question"],
         "gates --json",
+    ),
+    "link": Core(
+        link_for,
+        lambda: link_for(
+            fold_at(LOGS["waiting"]), Incarnation(7), "asker/question", principal="ines", expires_at=9_000
+        ),
+        lambda made: (made.gate, made.incarnation, made.expires_at) == ("parallel/asker/question", 7, 9_000),
+        "link r1 --gate asker/question --json",
     ),
     "conformance": Core(
         names_of,

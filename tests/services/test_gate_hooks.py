@@ -127,14 +127,14 @@ async def test_who_did_not_take_it_is_told_again_with_the_same_key(storage: Any)
 
 
 async def test_a_gate_that_is_answered_before_it_is_told_is_left_alone(storage: Any) -> None:
-    desk = Desk(failing=1)
+    desk = Desk(failing=2)
     app = wired(storage, desk=desk)
     await app.runtime.start(leave, id="l")
 
-    await until_idle(app)  # the first attempt has failed; the next is a second away
+    await until_idle(app)  # the second attempt has failed; the third is two seconds away, so the run has parked
     await app.runtime.resume("l", answer=True)
     [run] = await storage.find(ExecutionQuery(flows=[FLOW]))
-    outcome = await app.runtime.wait(run.execution_id)
+    outcome = await app.runtime.resume(run.execution_id)
 
     assert outcome.value == "it was not open any more"
     assert desk.told == []

@@ -20,5 +20,4 @@ class GateHookConformance:
     async def test_a_gate_an_effect_in_doubt_and_one_that_was_told_already_are_told(self, gate_hook: GateHook) -> None:
         for key, gate in (("a", _GATE), ("b", _DOUBT), ("a", _GATE)):
             notice = GateNotice(key, 3_000, ExecutionId("refund-42"), Incarnation(1), "refund", gate)
-            said: object = await gate_hook.tell(notice)
-            assert said is None
+            await gate_hook.tell(notice)

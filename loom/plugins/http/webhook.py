@@ -79,7 +79,7 @@ class WebHook:
         Raises:
             WebHookFailed: it could not be reached, or did not answer with 2xx. Redirects are not followed.
         """
-        import httpx2  # noqa: PLC0415 an extra, and slow to import
+        import httpx2  # an extra, and slow to import
 
         body = orjson.dumps(posted(notice, None if self.pages is None else self.pages.link(notice)))
         headers = {"content-type": "application/json", **signature(notice, body, self.secret)}
