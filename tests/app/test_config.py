@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import types
 import warnings
 from typing import Any
@@ -11,7 +12,7 @@ import loom
 from loom.app.registry import DuplicateId, Registry
 from loom.core.errors import InvalidDeclaration
 from loom.driving.effects import EffectRuntime
-from loom.driving.runtime import WorkflowRuntime
+from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 
 
 @loom.step
@@ -117,6 +118,15 @@ def test_the_registry_is_read_only() -> None:
 def test_the_same_declarations_in_another_order_give_the_same_digest() -> None:
     assert Registry([first, second], [work]).digest() == Registry([second, first], [work]).digest()
     assert Registry([first]).digest() != Registry([first, second]).digest()
+
+
+@pytest.mark.proves("KER-23")
+def test_nothing_switches_a_feature_of_the_kernel_on_or_off() -> None:
+    settings = {*inspect.signature(loom.define_config).parameters, *RuntimeOptions.__annotations__}
+
+    assert not {name for name in settings if "feature" in name or "flag" in name}
+    with pytest.raises(TypeError, match="features"):
+        loom.define_config(flows=[first], features={"inbox": True})  # type: ignore[call-arg]
 
 
 def test_what_is_no_flow_is_refused() -> None:
