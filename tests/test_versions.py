@@ -24,7 +24,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "EVENT_IMPORT_SPI_VERSION": {"1.0.0": "VgAEsnyzFdLPnteOcuGamg"},
     "EVENT_FORK_SPI_VERSION": {"1.0.0": "c5Am96tY6MuVD1LZaKiKxA"},
     "CHANGE_FEED_SPI_VERSION": {"1.0.0": "L9Bf4rNPQUh5zsOrV2ckNQ"},
-    "GATE_HOOK_SPI_VERSION": {"1.0.0": "?"},
+    "GATE_HOOK_SPI_VERSION": {"1.0.0": "bUS1iz9afOX0BhosTPamfQ"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},
     "SCHEDULER_SPI_VERSION": {"1.0.0": "d5_HHDh6dBggKkVkiX657Q"},
     "HOST_SPI_VERSION": {"1.0.0": "dxdAJeHJ-kMHSMdcFWiYIA"},

@@ -21,6 +21,7 @@ from loom.plugins.sqlite import SqliteContent, SqliteStorage
 from loom.spi.clock import SeededEntropy, SystemClock, SystemEntropy, VirtualClock
 from loom.spi.content_memory import MemoryContent
 from loom.spi.event_store import AppendResult
+from loom.spi.gate_hook import GateNotice
 from loom.spi.host import SystemHost, VirtualHost
 from loom.spi.memory import MemoryStorage
 from loom.spi.scheduler import Job
@@ -35,6 +36,19 @@ class AdaOnly:
 
 def sqlite(folder: Path, clock: VirtualClock) -> SqliteStorage:
     return SqliteStorage(folder / "loom.db", clock=clock)
+
+
+class Noting:
+    """A hook that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[GateNotice] = []
+
+    def wants(self, flow: str) -> bool:
+        return flow == "refund"
+
+    async def tell(self, notice: GateNotice) -> None:
+        self.told.append(notice)
 
 
 OURS: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -62,6 +76,7 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "priority": ("scheduler", partial(PriorityScheduler, 3)),
     "fair": ("scheduler", partial(FairScheduler, 1)),
     "authorizer": ("authorizer", AdaOnly),
+    "gate-hook": ("gate-hook", Noting),
 }
 
 
