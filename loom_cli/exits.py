@@ -26,6 +26,7 @@ _BY_ERROR: Final = {
     "approval-mismatch": ExitCode.USAGE,
     "code-changed": ExitCode.WAITING,
     "code-not-present": ExitCode.USAGE,
+    "secret-too-short": ExitCode.USAGE,
     "content-missing": ExitCode.NOT_FOUND,
     "content-not-wired": ExitCode.USAGE,
     "compacted-fork-point": ExitCode.USAGE,

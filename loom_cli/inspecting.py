@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import secrets
 import webbrowser
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from loom_cli.errors import StoreNotTheApps, Usage
 from loom_cli.exits import ExitCode
 from loom_cli.ids import meant_id
 from loom_cli.interrupting import Interruption, end_children
+from loom_cli.linking import VARIABLE
 from loom_cli.principals import principal_of
 from loom_cli.safe_text import safe
 from loom_cli.screen import Styled
@@ -43,14 +45,16 @@ class Inspecting:
         self._app_named: str | None = None
         self._principal: str | None = None
         self._answers = False
+        self._link_secret = ""
         self._serving: Serving | None = None
         self._interruption = Interruption(
             softly=self._softly, heard=lambda count: None, leaving=lambda: ExitCode.INTERRUPTED
         )
 
     def allow_answers(self, app: str | None, principal: str | None) -> None:
-        """Have the page take answers, for *principal*, with the app that *app* names."""
+        """Have the page take answers, for *principal*, with the app that *app* names; and those by links, where there is a secret."""
         self._answers, self._app_named, self._principal = True, app, principal_of(principal)
+        self._link_secret = os.environ.get(VARIABLE, "")
 
     def serve(self, store: str | None, run: str | None, at: int | None, *, opens: bool) -> ExitCode:
         """Serve until stopped: 0 after the first signal, 130 if it had to be cut short by a second.
@@ -71,7 +75,11 @@ class Inspecting:
         return ExitCode.DONE
 
     async def _serve(self, store: str | None, run: str | None, at: int | None, *, opens: bool) -> None:
+        from starlette.applications import Starlette
+        from starlette.routing import Mount
+
         from loom_cli.web.access import LOOPBACK
+        from loom_cli.web.answer_site import answer_app
         from loom_cli.web.serving import Serving, link_of, listening
         from loom_cli.web.site import inspect_app
 
@@ -90,6 +98,9 @@ class Inspecting:
             site = inspect_app(
                 reader, token=token, hosts=hosts, answers=self._app, principal=self._principal, told=self._told
             )
+            if self._app is not None and self._link_secret:
+                links = answer_app(self._app, secret=self._link_secret, told=self._told)
+                site = Starlette(routes=[*links.routes, Mount("/", app=site)])
             listener = listening(self._host, self._port)
             self._serving = Serving(site, listener)
             link = link_of(listener, token) + place
@@ -101,6 +112,7 @@ class Inspecting:
     def _say(self, link: str, store: str) -> None:
         screen = self._cli.screen
         does = f"answers are those of {self._principal}" if self._answers else "read-only"
+        does += ", or of the links of `loom link`" if self._link_secret else ""
         screen.note(Styled(f"inspecting {store}, {does}; Ctrl-C ends it", "bold"))
         screen.text(link)
         screen.flush()

@@ -83,8 +83,8 @@ class Answering:
         """How many runs are being driven on."""
         return len(self._drives)
 
-    async def answer(self, run_id: ExecutionId, given: Given) -> Json:
-        """Record an answer, and return once it is on disk.
+    async def answer(self, run_id: ExecutionId, given: Given, *, principal: str | None = None) -> Json:
+        """Record an answer, by *principal* where that is not who all of them are by, and return once it is on disk.
 
         Raises:
             AnswerRefused: the fields that are wrong, by path.
@@ -99,7 +99,9 @@ class Answering:
             raise ExecutionNotFound(execution_id=run_id, store=self._app.storage.url)
         gate = gate_meant(log.state(), given.gate, shown=given.shown)
         value = self._value(given, gate.schema or {})
-        drive = asyncio.create_task(self._resume(run_id, value, gate.gate, gate.shown))
+        by = principal or self._principal
+        options: Any = {"answer": value, "gate": gate.gate, "shown": gate.shown, "principal": by}
+        drive = asyncio.create_task(self._app.runtime.resume(run_id, **options))
         self._drives.add(drive)
         drive.add_done_callback(self._drives.discard)
         recorded = self._awaited[run_id, gate.start] = asyncio.Event()
@@ -111,12 +113,12 @@ class Answering:
             self._awaited.pop((run_id, gate.start), None)
         if recorded.is_set():
             drive.add_done_callback(self._ended)
-            return {"recorded": True, "by": self._principal, "driven_here": True}
+            return {"recorded": True, "by": by, "driven_here": True}
         try:
             drive.result()
         except InvalidPayload as refused:
             raise AnswerRefused(problems={_path(each.path): each.message for each in refused.problems}) from None
-        return {"recorded": True, "by": self._principal, "driven_here": False}
+        return {"recorded": True, "by": by, "driven_here": False}
 
     def _value(self, given: Given, schema: Mapping[str, Any]) -> Json:
         value = given.value
@@ -130,9 +132,6 @@ class Answering:
         except UnknownField as unknown:
             raise AnswerRefused(problems={unknown.path: f"{unknown}. {unknown.hint}"}) from None
         return value
-
-    async def _resume(self, run_id: ExecutionId, value: Json, gate: str, shown: str | None) -> Any:
-        return await self._app.runtime.resume(run_id, answer=value, gate=gate, shown=shown, principal=self._principal)
 
     def _heard(self, event: Event) -> None:
         if event.type == "GATE_ANSWERED" and (waiting := self._awaited.get((event.execution_id, event.payload.start))):

@@ -59,6 +59,11 @@ class Desk:
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
 
+    @property
+    def last(self) -> Any:
+        """What was posted last."""
+        return json.loads(self.posts[-1][1])
+
     def close(self) -> None:
         self._server.shutdown()
         self._thread.join()
