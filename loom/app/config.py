@@ -31,7 +31,7 @@ from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, ExecutionAuthorizer
 from loom.spi.clock import CLOCK_SPI_VERSION, Clock, Entropy, SystemClock
 from loom.spi.content_store import CONTENT_STORE_SPI_VERSION, ContentStore, HasContent
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, Storage
-from loom.spi.gate_hook import GATE_HOOK_SPI_VERSION, GateHook
+from loom.spi.gate_hook import GateHook
 from loom.spi.guarding import BodyGuard
 from loom.spi.host import HOST_SPI_VERSION, Host
 from loom.spi.memory import MemoryStorage
@@ -168,28 +168,23 @@ def define_config(
     modules = [*flow_modules, *step_modules]
     own = [*flows, *flows_from(*flow_modules), *hook_flows(hooks)]
     registry = Registry(own, [*steps, *steps_from(*modules)], schedules, hooks)
-    warn = on_warn or _warn
-    for line in manifest_warnings(manifest or (), registry):
-        warn(line)
-    for hook in hooks.values():
-        require(hook, "gate hook", GATE_HOOK_SPI_VERSION)
+    _tell(manifest_warnings(manifest or (), registry), on_warn or _warn)
     _require_versions(storage=storage, clock=clock, entropy=entropy, host=host, authorizer=authorizer, content=content)
     held = Resources({**(resources or {}), **hook_resources(hooks, storage, clock or SystemClock())})
     contents = content_of(storage) if content is None else content
     options: RuntimeOptions = {"resources": held.get, **_effects(middleware, contents)}
-    options |= {"write_behind": write_behind, "grace_s": grace_s, "authorizer": authorizer}
+    options |= {"write_behind": write_behind, "grace_s": grace_s, "on_change": checked(on_change, "define_config")}
     options |= {"lease_s": _positive("lease_s", lease_s), "nesting_max": nesting_max}
-    options |= {"on_change": checked(on_change, "define_config")}
     options |= {"snapshot_every": checked_every(snapshot_every), "snapshot_codec": checked_codec(snapshot_codec)}
-    options |= {"guard": guard, "on_event": on_event, "on_durable_event": on_durable_event, "on_stream": on_stream}
-    options |= _given(clock=clock, entropy=entropy, host=host)
+    options |= _given(on_event=on_event, on_durable_event=on_durable_event, on_stream=on_stream, guard=guard)
+    options |= _given(clock=clock, entropy=entropy, host=host, authorizer=authorizer)
     options["simulators"] = simulators_of(simulators or {})
     runtime = WorkflowRuntime(storage, flows=registry.flows, tools=registry.tools, **options)
     return LoomApp(runtime=runtime, registry=registry, resources=held, content=contents)
 
 
 def _given(**adapters: object) -> RuntimeOptions:
-    """Return those of *adapters* that are there; the others are left to the runtime."""
+    """Return what is there of what need not be; the rest is left to the runtime."""
     options: Any = {name: adapter for name, adapter in adapters.items() if adapter is not None}
     return cast("RuntimeOptions", options)
 
@@ -245,5 +240,10 @@ def _positive(name: str, seconds: float) -> float:
     return seconds
 
 
+def _tell(lines: Iterable[str], warn: Callable[[str], None]) -> None:
+    for line in lines:
+        warn(line)
+
+
 def _warn(line: str) -> None:
-    warnings.warn(ManifestWarning(line), stacklevel=4)
+    warnings.warn(ManifestWarning(line), stacklevel=5)

@@ -28,7 +28,8 @@ from loom.services.scheduling import ScheduledStart, Starter
 from loom.spi.change_feed import ChangeFeed
 from loom.spi.clock import Clock
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
-from loom.spi.gate_hook import GateHook, GateNotice
+from loom.spi.gate_hook import GATE_HOOK_SPI_VERSION, GateHook, GateNotice
+from loom.spi.versions import require
 
 FLOW: Final = FlowId("loom.gate_hook")
 RESOURCE: Final = "loom.gate_hooks"
@@ -120,10 +121,12 @@ def checked_hooks(hooks: Mapping[str, GateHook], storage: Storage) -> Mapping[st
     Raises:
         InvalidId: a name is no word.
         InvalidDeclaration: a hook cannot be told.
+        SpiMismatch: it was written against another version of the interface.
         HooksNotKept: the store cannot say what has changed.
     """
     for name, hook in hooks.items():
         declared_name("hook", name)
+        require(hook, "gate hook", GATE_HOOK_SPI_VERSION)
         if not (callable(getattr(hook, "tell", None)) and callable(getattr(hook, "wants", None))):
             raise InvalidDeclaration(f"gate_hooks: {name}={hook!r} is no hook: it needs `wants` and `tell`")
     if hooks and not isinstance(storage, ChangeFeed):
