@@ -91,15 +91,14 @@ class Answering:
             LoomError: as `WorkflowRuntime.resume`; nothing was recorded.
         """
         async with self._turns.setdefault(run_id, asyncio.Lock()):  # so that it is known whose answer was recorded
-            return await self._answered(run_id, given)
+            return await self._answered(run_id, given, principal or self._principal)
 
-    async def _answered(self, run_id: ExecutionId, given: Given) -> Json:
+    async def _answered(self, run_id: ExecutionId, given: Given, by: str | None) -> Json:
         log = await log_of(self._app.storage, run_id)
         if not log.events:
             raise ExecutionNotFound(execution_id=run_id, store=self._app.storage.url)
         gate = gate_meant(log.state(), given.gate, shown=given.shown)
         value = self._value(given, gate.schema or {})
-        by = principal or self._principal
         options: Any = {"answer": value, "gate": gate.gate, "shown": gate.shown, "principal": by}
         drive = asyncio.create_task(self._app.runtime.resume(run_id, **options))
         self._drives.add(drive)
