@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
-from loom.core.envelope import EDITED, SIMULATED, EventEnvelope
+from loom.core.envelope import EDITED, SERVED, SIMULATED, EventEnvelope
 from loom.kernel.fold import EVENTS, USER_PREFIX
 from loom.lenses.folding import is_newer
 from loom_cli.errors import Usage
@@ -70,6 +70,7 @@ def event_line(event: Event, name_of: NameOf) -> EventLine:
     about = _about(payload, name_of)
     failure = getattr(payload, "failure", None)
     edited = [f"edited, was event {event.metadata[EDITED]}"] if EDITED in event.metadata else []
+    edited += [f"served, was event {event.metadata[SERVED]}"] if SERVED in event.metadata else []
     simulated = ["simulated"] if SIMULATED in event.metadata else []
     told = [*_words(event), *edited, *simulated, *([f"by {by}"] if by else [])]
     if failure is not None:
@@ -144,9 +145,9 @@ def _differing(differences: Sequence[Mapping[str, Any]]) -> str:
 def _forked(payload: Any) -> str:
     source = f"from {payload.source['execution_id']} after event {payload.source['sequence']}"
     for_real = f", to do {payload.promotes} for real" if payload.promotes else ""
-    return joined(
-        source + (", with other arguments" if payload.given is not None else "") + for_real, payload.reason or ""
-    )
+    given = ", with other arguments" if payload.given is not None else ""
+    served = ", to be served from there" if payload.reuse is not None else ""
+    return joined(source + given + served + for_real, payload.reason or "")
 
 
 def _migrated(payload: Any) -> str:

@@ -50,6 +50,7 @@ _BY_ERROR: Final = {
     "fork-refused": ExitCode.USAGE,
     "simulation-refused": ExitCode.USAGE,
     "not-simulated": ExitCode.WAITING,
+    "not-recorded": ExitCode.WAITING,
     "log-compacted": ExitCode.USAGE,
     "name-refused": ExitCode.USAGE,
     "no-value": ExitCode.USAGE,

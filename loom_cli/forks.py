@@ -9,11 +9,18 @@ from loom.core.envelope import EventEnvelope
 from loom.core.missing import MISSING
 from loom.core.state import ExecutionState
 from loom.driving.edits import Edit, What
+from loom.driving.forking import Reuse
 from loom_cli.errors import Usage
 from loom_cli.payloads import payload_given
 from loom_cli.wording import counted
 
 _HOW: Final = "Write --at N, or --output CALL --value JSON, or --input CALL --value JSON."
+
+_REUSE_WORDS: Final = {
+    None: "",
+    "only": "; what it asks alike is served from there, and all else stops it",
+    "live": "; what it asks alike is served from there, and all else is done",
+}
 
 
 def edit_given(
@@ -41,6 +48,17 @@ def edit_given(
     return Edit(call, what, given)
 
 
+def reuse_given(*, reuse: bool, live: bool) -> Reuse | None:
+    """Return how a fork is served from its source, None for not at all.
+
+    Raises:
+        Usage: `--live` says nothing by itself.
+    """
+    if live and not reuse:
+        raise Usage("--live goes with --reuse: a fork does everything for real without it", hint="add --reuse")
+    return "live" if live else "only" if reuse else None
+
+
 def fork_json(state: ExecutionState) -> dict[str, Any]:
     """Return a fork in the shape of docs/reference/json.md."""
     fact = _forked(state).payload
@@ -51,6 +69,7 @@ def fork_json(state: ExecutionState) -> dict[str, Any]:
         "void": list(fact.void),
         "edited": _is_edited(state),
         "length": state.length,
+        "reuse": fact.reuse,
         "reason": fact.reason,
     }
 
@@ -60,7 +79,7 @@ def fork_words(state: ExecutionState) -> str:
     fact = _forked(state).payload
     anew = f"; {counted(len(fact.void), 'call is', 'calls are')} asked anew" if fact.void else ""
     edited = ", with an edit" if _is_edited(state) else ""
-    return f"is a fork of {fact.source['execution_id']} after event {fact.source['sequence']}{edited}{anew}"
+    return f"is a fork of {fact.source['execution_id']} after event {fact.source['sequence']}{edited}{anew}{_REUSE_WORDS[fact.reuse]}"
 
 
 def _forked(state: ExecutionState) -> EventEnvelope[Any]:

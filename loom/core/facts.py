@@ -158,7 +158,8 @@ class ExecutionForked(NamedTuple):
     derived from here on, *void* are the starts that stood open there and are asked anew. *parent* is the run that waits for this
     one, where a child was forked with its parent; `stands_for` in it is the child that it takes the place of. *given* are the
     arguments (`args`, by name) that a person put in the place of those of the step at `start`. *promotes* is the simulated fork
-    that this one does for real. *reason* says why.
+    that this one does for real. *reason* says why. *reuse* says that it is served, from here on, the outcomes that its source has for what
+    it asks alike: `only` those, or what else it asks is `live`.
     """
 
     source: JsonObject
@@ -168,6 +169,7 @@ class ExecutionForked(NamedTuple):
     given: JsonObject | None = None
     reason: str | None = None
     promotes: str | None = None
+    reuse: Literal["only", "live"] | None = None
 
 
 class ExecutionMigrated(NamedTuple):

@@ -34,6 +34,7 @@ from loom.driving.family import FAMILY, Family, Verbs
 from loom.driving.inputs import encoded_input
 from loom.driving.parents import sends_of
 from loom.driving.rehearsal import after_parked, before_ended
+from loom.driving.reusing import ReusingDrive, drive_of
 from loom.driving.simulating import around_of, stopping
 from loom.driving.snapshotting import Snapshotting
 from loom.driving.standing import Standing, standing
@@ -327,7 +328,7 @@ class Driver:
         run_id = journal.state.execution_id
         hold = hold or (manner.is_start and self.tenure.holds.get(run_id)) or self.tenure.hold(run_id)
         setting = self._setting(journal, flow, manner, resources, hold=hold)
-        drive = self.drives[run_id] = stopping(Drive(journal, setting))
+        drive = self.drives[run_id] = stopping(drive_of(journal, setting))
         self._ends[run_id] = Latch()
         hold.driven_by(drive)
         self.family.entered(drive)
@@ -407,6 +408,8 @@ class Driver:
     async def _at_frontier(self, manner: Manner, drive: Drive) -> None:
         if manner.offer is not None:
             await manner.offer(drive)
+        if isinstance(drive, ReusingDrive):
+            await drive.find()
         await self.family.at_frontier(drive)
 
     def body(self, flow: Flow[Any, Any], context: Context, facts: RunFacts) -> Awaitable[Any]:

@@ -8,7 +8,7 @@ resumes it. The children that the source waited for then are forked with it, as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from loom import values
 from loom.core import facts as f
@@ -31,6 +31,7 @@ from loom.spi.event_fork import EventFork, Source, SourceLacking
 from loom.spi.event_store import Append, Conflict, ExecutionQuery, ExecutionRow, Lane, Send
 
 Event = EventEnvelope[Any]
+Reuse: TypeAlias = Literal["only", "live"]
 
 _ASKED_ANEW: Final = frozenset({"STEP_STARTED", "GATE_OPENED"})
 _LINKS_MAX: Final = 10_000
@@ -39,12 +40,16 @@ _PARENT_KEPT: Final = 100
 
 
 class Wish(NamedTuple):
-    """What is wished: a fork once event *at* has happened, or where *edit* says; under *id*, or one that is made up."""
+    """What is wished: a fork once event *at* has happened, or where *edit* says; under *id*, or one that is made up.
+
+    With *reuse* it is served what its source has recorded: loom/driving/reusing.py.
+    """
 
     at: int | None = None
     edit: Edit | None = None
     id: str | None = None
     reason: str | None = None
+    reuse: Reuse | None = None
 
 
 class Origin(NamedTuple):
@@ -113,7 +118,9 @@ class Forking:
         if await store.row(fork_id) is not None:
             raise ExecutionAlreadyExists(execution_id=fork_id)
         origin = await self._origin(row, through, fork_id)
-        fact = fact_of(origin, self._driver.token(16), place=place, reason=wish.reason)
+        # What is drawn is as it was there, where it is served from there; keys of effects are the fork's own all the same.
+        seed = origin.state.facts.seed if wish.reuse is not None else self._driver.token(16)
+        fact = fact_of(origin, seed, place=place, reason=wish.reason)._replace(reuse=wish.reuse)
         return self._driver.outcome(await self._made(store, origin, fact, by=by, place=place), None)
 
     async def again(self, id: ExecutionId, *, reason: str | None, principal: str | None) -> ExecutionState:
@@ -144,7 +151,7 @@ class Forking:
         place = None
         if behind is not None and EDITED in behind.metadata:
             place = Placed(through, behind.metadata[EDITED], outcome=(behind.type, behind.payload))
-        again = fact._replace(seed=self._driver.token(16), parent=None, reason=reason, promotes=id)
+        again = fact._replace(seed=self._driver.token(16), parent=None, reason=reason, promotes=id, reuse=None)
         by: JsonObject = {"principal": principal} if principal else {}
         return await self._made(store, origin, again, by=by, place=place)
 
@@ -264,6 +271,13 @@ def _child_of(fork_id: ExecutionId, child: ExecutionId, parent: ExecutionId) -> 
     return ExecutionId(whole if len(whole) <= _CHILD_MAX else f"{fork_id[:_PARENT_KEPT]}:{values.digest(whole)}")
 
 
+def _checked(reuse: Any) -> Reuse | None:
+    if reuse not in (None, "only", "live"):
+        raise InvalidDeclaration(f"reuse={reuse!r}", hint="Write 'only' or 'live', or leave it out.")
+    known: Reuse | None = reuse
+    return known
+
+
 class ForkingVerbs:
     """The verb of a runtime that forks."""
 
@@ -278,17 +292,20 @@ class ForkingVerbs:
         edit: Edit | None = None,
         id: str | None = None,
         reason: str | None = None,
+        reuse: Reuse | None = None,
         principal: str | None = None,
     ) -> Outcome[Any]:
         """Begin a run as a copy of another once event *at* has happened there; `resume` goes on with it, another way.
 
         The other run is not touched, and never hears of it. What stood open is asked anew: gates get answers of their own, and
         an effect that was under way is done again. With *edit* one input or output is another in the fork, and it begins just
-        before; nothing need be said of *at*. The id is made up unless *id* is given. The outcome is `forked`.
+        before; nothing need be said of *at*. With *reuse* it is served, from then on, the outcomes that the other run has for what it asks alike,
+        answers and messages among them, and does none of it again: `only` those, and what else it asks stops it, or what else it
+        asks happens `live`. The id is made up unless *id* is given. The outcome is `forked`.
 
         Raises:
             ExecutionNotFound, ForkRefused, ExecutionAlreadyExists, InvalidId: nothing was written.
             Denied: only the refusal was written.
         """
         await self._authorization.ask("fork", execution_id, principal)
-        return await self._forking.fork(execution_id, Wish(at, edit, id, reason), principal)
+        return await self._forking.fork(execution_id, Wish(at, edit, id, reason, _checked(reuse)), principal)

@@ -152,7 +152,11 @@ class Asking:
         if self.is_paused or self._drive.is_closing(call.branch):
             self.held.append(call)
         else:
-            call.syscall.begin(call, self._drive)
+            self.start(call)
+
+    def start(self, call: Call) -> None:
+        """Do what *call* asks, for the first time."""
+        call.syscall.begin(call, self._drive)
 
     def release(self) -> None:
         """Begin what was held, in the order asked."""

@@ -19,6 +19,7 @@ from loom import values
 from loom.core.branching import Branching, Opening
 from loom.core.derived import derived_uuid, fraction
 from loom.core.durations import instant, milliseconds
+from loom.core.envelope import AS_OF
 from loom.core.errors import UnknownFlow
 from loom.core.identity import Tag
 from loom.core.ids import label as check_label
@@ -323,7 +324,7 @@ class Context(Entering, Branching):
     def now(self) -> datetime:
         """Return the time of the outcome this branch has seen last: the same in every replay."""
         branch = self._enter("now")
-        return datetime.fromtimestamp(branch.seen.at / 1000, UTC)
+        return datetime.fromtimestamp(branch.seen.metadata.get(AS_OF, branch.seen.at) / 1000, UTC)
 
     def random(self, name: str = "") -> float:
         """Return a number in [0, 1) derived from the log; a draw added elsewhere does not move it."""

@@ -187,7 +187,7 @@ class ScopeSyscall:
 
     def _opened(self, call: Call, event: Event, drive: Drive) -> None:
         if (due_at := event.payload.due_at) is not None:
-            drive.timers.add(due_at, lambda: self._time_is_over(call, drive), lambda: self._has_time(call, drive))
+            drive.timers.add(due_at, lambda: self.time_is_over(call, drive), lambda: self._has_time(call, drive))
         if self.about["kind"] == "scope":
             call.context = None  # each task gets that of where it is started
             drive.asking.pass_on(call, event)
@@ -200,7 +200,8 @@ class ScopeSyscall:
         is_ending = call.settled or call.branch.is_cut or self.is_late or self.tally.verdict is not None
         return drive.ending is None and not is_ending and not drive.cancelling.dooms(call)
 
-    def _time_is_over(self, call: Call, drive: Drive) -> None:
+    def time_is_over(self, call: Call, drive: Drive) -> None:
+        """End the scope, whose time is over."""
         self.is_late = True
         self.close(call, drive)
 

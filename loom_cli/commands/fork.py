@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -21,10 +21,14 @@ from loom_cli.options import (
 
 if TYPE_CHECKING:
     from loom.app.config import LoomApp
-    from loom.core.outcome import Outcome
     from loom.core.state import ExecutionState
+    from loom_cli.hints import Hints
 
 app = command_app()
+
+ReuseOption: TypeAlias = Annotated[
+    bool, typer.Option("--reuse", help="Serve what it asks alike from the other run, and do none of it again.")
+]
 
 
 @app.command()
@@ -46,6 +50,11 @@ def fork(
     value: Annotated[
         str | None, typer.Option("--value", metavar="JSON", help="What it is given instead: JSON, @FILE, or -.")
     ] = None,
+    reuse: ReuseOption = False,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="With --reuse: do what the other run has no outcome for, instead of stopping."),
+    ] = False,
     new_id: Annotated[str | None, typer.Option("--id", metavar="NEW", help="The id of the fork.")] = None,
     reason: ReasonOption = None,
     principal: PrincipalOption = None,
@@ -57,36 +66,45 @@ def fork(
 
     The other run is not touched. What stood open when event N had happened is asked anew: gates get answers of their own, and a
     step that was under way is done again. Nobody drives the fork until it is resumed. With --output or --input one thing is
-    another in the fork, which begins just before it.
+    another in the fork, which begins just before it. With --reuse that is all that is done when it is resumed: results, answers,
+    messages and sleeps come from the other run, as long as it asks the same.
 
     Example: loom fork refund-42 --at 3
 
     Example: loom fork refund-41 --output approval --value false --reason 'had she said no'
+
+    Example: loom fork refund-41 --input assess_risk --value '{"claim": "c-8"}' --reuse --live
     """
-    from loom_cli.forks import edit_given, fork_json, fork_words
+    from loom_cli.forks import edit_given, reuse_given
     from loom_cli.hints import Hints
     from loom_cli.ids import meant_id
     from loom_cli.principals import principal_of
-    from loom_cli.screen import Styled
 
     cli = Cli.of(ctx)
     edit, acting = edit_given(at, output, input_, value, folder=cli.folder), principal_of(principal)
     loaded = _app(cli, app_, store)
+    wish: Any = {"edit": edit, "reuse": reuse_given(reuse=reuse, live=live), "reason": reason, "principal": acting}
 
-    async def forked() -> tuple[Outcome[Any], ExecutionState]:
+    async def forked() -> ExecutionState:
         async with loaded:
             run_id = await meant_id(loaded.storage, execution_id)
-            outcome = await loaded.runtime.fork(run_id, at=at, edit=edit, id=new_id, reason=reason, principal=acting)
-            return outcome, await loaded.runtime.load_state(outcome.execution_id)
+            outcome = await loaded.runtime.fork(run_id, at=at, id=new_id, **wish)
+            return await loaded.runtime.load_state(outcome.execution_id)
 
-    outcome, state = cli.run(forked())
+    state = cli.run(forked())
+    _tell(cli, state, Hints(state.execution_id, app_, store), as_json=as_json)
+    return ExitCode.DONE
+
+
+def _tell(cli: Cli, state: ExecutionState, hints: Hints, *, as_json: bool) -> None:
+    from loom_cli.forks import fork_json, fork_words
+    from loom_cli.screen import Styled
+
     if as_json:
         cli.screen.json(fork_json(state), indent=None)
-        return ExitCode.DONE
-    hints = Hints(outcome.execution_id, app_, store)
-    cli.screen.line(Styled(outcome.execution_id, "bold"), "  ", fork_words(state))
+        return
+    cli.screen.line(Styled(state.execution_id, "bold"), "  ", fork_words(state))
     cli.screen.line(Styled("  try   ", "dim"), hints.command("resume"))
-    return ExitCode.DONE
 
 
 def _app(cli: Cli, app: str | None, store: str | None) -> LoomApp:
