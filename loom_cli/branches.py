@@ -102,5 +102,7 @@ def move_rows(moves: Sequence[RefMove]) -> list[tuple[str | Styled, ...]]:
 
 def promotion_words(promotion: Promotion) -> str:
     """Return the first line: what the name stands for now, and stood for before."""
+    if promotion.before == promotion.execution_id:
+        return f"is {promotion.name} of {promotion.family} already"
     told = f"is {promotion.name} of {promotion.family} now; before it was {promotion.before}"
     return f"{told}. It is forked anew, to do for real what was simulated" if promotion.again else told

@@ -55,7 +55,8 @@ def _run_row(run: Run, *, is_first: bool) -> tuple[Any, ...]:
 
 def _shared(run: Run, is_first: bool) -> str:
     if run.source is not None:
-        return f"fork of {run.source['execution_id']} after event {run.source['sequence']}"
+        simulated = ", simulated" if run.simulated else ""
+        return f"fork of {run.source['execution_id']} after event {run.source['sequence']}{simulated}"
     return "" if is_first or not run.shared else f"{counted(run.shared, 'event', 'events')} alike"
 
 

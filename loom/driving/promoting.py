@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.ids import ExecutionId, execution_id, label
+from loom.core.state import ExecutionState
 from loom.driving.authorizing import Authorization
 from loom.driving.driver import Driver
 from loom.driving.errors import ExecutionNotFound
@@ -89,6 +90,8 @@ class Promoting:
         assert isinstance(store, RefStore)
         state = (await load(store, id)).state
         last = (await store.refs(family)).get(name)
+        if last is not None and await self._does(last, state):
+            return Promotion(family.execution_id, name, last.execution_id, last.execution_id, last.number, again=False)
         run_id = branch = ExecutionId(state.facts.chain[0]) if state.facts.chain else state.execution_id
         if state.facts.simulated:
             run_id = (await self._forking.again(branch, reason=reason, principal=by or None)).execution_id
@@ -98,6 +101,16 @@ class Promoting:
             raise RefMoved(family=family.execution_id, name=name)
         before = last.execution_id if last is not None else family.execution_id
         return Promotion(family.execution_id, name, run_id, before, number, run_id != branch)
+
+    async def _does(self, last: RefMove, simulated: ExecutionState) -> bool:
+        """Whether what the name stands for does already, or has done, for real what was *simulated*: it is to be done once."""
+        if not simulated.facts.simulated or await self._storage.row(last.execution_id) is None:
+            return False
+        state = (await load(self._storage, last.execution_id)).state
+        forked = state.facts.forked
+        branch = simulated.facts.chain[0] if simulated.facts.chain else simulated.execution_id
+        promotes = forked is not None and forked.payload.promotes == branch
+        return promotes and state.status not in {"failed", "cancelled"}
 
 
 class PromotingVerbs:

@@ -66,6 +66,7 @@ class Run(NamedTuple):
     result: Json
     failure: Mapping[str, Any] | None
     source: JsonObject | None
+    simulated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,7 @@ def _run(state: ExecutionState, view: ExecutionView, *, shared: int | None) -> R
         result=view.result,
         failure=view.failure,
         source=dict(forked.payload.source) if forked is not None else None,
+        simulated=state.facts.simulated,
     )
 
 

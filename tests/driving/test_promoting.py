@@ -77,6 +77,37 @@ async def test_a_simulated_branch_is_forked_for_real_and_the_name_moved_to_that(
     )
 
 
+async def test_what_is_done_for_real_already_is_not_forked_again_when_it_is_promoted_again() -> None:
+    over = await war_room("restart", "rollback")
+    first = await over.promote("rollback")
+
+    again = await over.promote("rollback")
+    await over.resume(first.execution_id, answer="rollback")
+    once_done = await over.promote("rollback")
+
+    assert (again.execution_id, again.before, again.number, again.again) == (
+        first.execution_id,
+        first.execution_id,
+        1,
+        False,
+    )
+    assert once_done == again
+    assert ran == ["rollback"]
+    assert await names(over) == {"main": first.execution_id}
+    assert (await over.promote("restart")).again
+
+
+async def test_what_was_to_be_done_for_real_and_was_cancelled_can_be_promoted_again() -> None:
+    over = await war_room("rollback")
+    first = await over.promote("rollback")
+    await over.cancel(first.execution_id, force=True)
+
+    again = await over.promote("rollback")
+
+    assert again.execution_id != first.execution_id
+    assert (again.again, again.before, again.number) == (True, first.execution_id, 2)
+
+
 async def test_the_edit_of_a_simulated_branch_is_made_again() -> None:
     over = await war_room()
     await over.fork(RUN, at=1, id="first")
