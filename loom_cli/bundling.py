@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,10 +24,12 @@ from loom_cli.cli import Cli
 from loom_cli.errors import AppNotFound, AppNotImportable, Usage
 from loom_cli.exits import ExitCode
 from loom_cli.ids import meant_id
+from loom_cli.screen import Screen
 from loom_cli.wording import counted
 
 _STDOUT: Final = Path("-")
 _PIECE: Final = 1 << 20
+_EVERY_S: Final = 2.0
 _NO_NAME: Final = re.compile(r"[^\w.~\-]+")
 
 
@@ -72,16 +75,17 @@ class Bundling:
         async with self._sources() as sources:
             runs = sorted({await _chain_of(sources.storage, text) for text in ids})
             wanted = Wanted(runs, forks=manner.forks)
+            told = _Told(cli.screen).written
             unread = sum([await _unread(sources.storage, run_id) for run_id in runs])
             if out == _STDOUT:
                 with tempfile.TemporaryFile() as file:
-                    written = await write_bundle(file, sources, wanted, redaction=manner.redaction)
+                    written = await write_bundle(file, sources, wanted, redaction=manner.redaction, told=told)
                     self._to_stdout(file)
                 self._say_beside(written, unread)
                 return ExitCode.DONE
             target = cli.folder / (out or f"{_NO_NAME.sub('-', runs[0])}{BUNDLE_SUFFIX}")
             with new_file(target, replaces=manner.force) as file:
-                written = await write_bundle(file, sources, wanted, redaction=manner.redaction)
+                written = await write_bundle(file, sources, wanted, redaction=manner.redaction, told=told)
         if as_json:
             cli.screen.json(bundle_json(written, target, size=target.stat().st_size, unread=unread))
         else:
@@ -135,6 +139,20 @@ class Bundling:
                 return read_only(loaded.storage), loaded.content
         logs = self._cli.reader(self._store)
         return logs, content_of(logs)
+
+
+class _Told:
+    """Says on a terminal how many events are written, while that takes long."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen, self._events, self._next_s = screen, 0, time.monotonic() + _EVERY_S
+
+    def written(self, events: int) -> None:
+        """Note that so many more are."""
+        self._events += events
+        if self._screen.terminal and time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + _EVERY_S
+            self._screen.note(f"{self._events:,} events so far")
 
 
 def bundle_json(written: Written, file: Path, *, size: int, unread: int) -> dict[str, Any]:

@@ -70,6 +70,8 @@ def deploy_check(
     form = Format.JSON if as_json else format_ or Format.TEXT
     if bundle is not None and (where or query or since or store):
         raise Usage("a bundle is checked whole", hint="leave --where, --query, --since and --store off")
+    if bundle is not None and bundle.suffix == ".loombundle":
+        raise Usage("a run bundle is a store, and no folder of logs", hint=f"--store {bundle}")
     conditions = [*(where or []), *([since_text(since)] if since is not None else [])]
     meant = Meant(where=cli.where(conditions, query))
     loaded = cli.app(app_, store=store)

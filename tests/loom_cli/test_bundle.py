@@ -151,6 +151,23 @@ def test_the_app_at_hand_replays_it_whatever_its_own_store_is(desk: Path) -> Non
     assert "a bundle is one file" in backed_up.err
 
 
+def test_it_says_on_a_terminal_how_far_it_is(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loom_cli.bundling._EVERY_S", 0.0)
+
+    shown = loom("bundle", "refund-42", folder=project.folder, terminal=True)
+    piped = loom("bundle", "refund-41", folder=project.folder)
+
+    assert "events so far" in shown.err
+    assert piped.err == ""
+
+
+def test_a_deploy_check_opens_it_as_a_store_and_not_as_a_folder(project: Project) -> None:
+    done = loom("deploy", "check", "--bundle", "x.loombundle", folder=project.folder)
+
+    assert done.status == ExitCode.USAGE
+    assert "--store x.loombundle" in done.err
+
+
 def test_a_bundle_is_no_archive(project: Project) -> None:
     loom("bundle", "refund-42", folder=project.folder)
 
