@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from loom.core.flow import Flow, flow
     from loom.core.middleware import EffectContext
     from loom.core.outcome import Outcome
+    from loom.core.read_model import ReadModel, read_model
     from loom.core.retention import PinPredicate, RetentionPolicy, retention_policy
     from loom.core.retry import Retry
     from loom.core.schedule import CatchUp, Schedule, schedule
@@ -83,6 +84,7 @@ __all__ = [
     "Outcome",
     "PinPredicate",
     "Rate",
+    "ReadModel",
     "ReceiveTimedOut",
     "RetentionPolicy",
     "Retry",
@@ -106,6 +108,7 @@ __all__ = [
     "flow",
     "gate",
     "postgres_storage",
+    "read_model",
     "retention_policy",
     "saga",
     "schedule",
@@ -147,6 +150,7 @@ _HOMES = {
     "NestingTooDeep": "loom.core.failures",
     "Outcome": "loom.core.outcome",
     "Rate": "loom.core.starts",
+    "ReadModel": "loom.core.read_model",
     "ReceiveTimedOut": "loom.core.failures",
     "PinPredicate": "loom.core.retention",
     "RetentionPolicy": "loom.core.retention",
@@ -171,6 +175,7 @@ _HOMES = {
     "flow": "loom.core.flow",
     "gate": "loom.core.arms",
     "postgres_storage": "loom.plugins.postgres",
+    "read_model": "loom.core.read_model",
     "retention_policy": "loom.core.retention",
     "saga": "loom.coordination.saga",
     "schedule": "loom.core.schedule",

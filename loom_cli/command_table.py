@@ -60,6 +60,16 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("bundle", "loom_cli.commands.bundle", "Write runs to one file, which opens as a store"),
         Row("import", "loom_cli.commands.import_", "Bring the runs of a bundle into a store"),
         Row("compact", "loom_cli.commands.compact", "Move the first part of logs to an archive"),
+        Row(
+            "rows update",
+            "loom_cli.commands.rows_update",
+            "Bring the rows of read models up to date, now",
+        ),
+        Row(
+            "rows erase",
+            "loom_cli.commands.rows_erase",
+            "Take runs out of every read model, for good",
+        ),
         Row("repair index", "loom_cli.commands.repair_index", "Rebuild what listings show of runs from their logs"),
         Row("retention run", "loom_cli.commands.retention_run", "Delete runs that ended long enough ago, by a policy"),
         Row(
@@ -97,6 +107,12 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
             "Say what a snapshot of a run is, and the state it holds",
         ),
         Row("snapshot list", "loom_cli.commands.snapshot_list", "List the snapshots of a run, the newest first"),
+        Row("rows list", "loom_cli.commands.rows_list", "List the read models that a store has rows of"),
+        Row(
+            "rows show",
+            "loom_cli.commands.rows_show",
+            "Print the rows of a read model, by the ids of their runs",
+        ),
         Row("replay", "loom_cli.commands.replay", "Replay a run by its log, and prove that nothing differs"),
         Row("doctor", "loom_cli.commands.doctor", "Say what this installation, its store and its app are"),
     ),

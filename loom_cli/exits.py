@@ -61,6 +61,7 @@ _BY_ERROR: Final = {
     "source-invalid": ExitCode.USAGE,
     "store-not-found": ExitCode.NOT_FOUND,
     "unknown-flow": ExitCode.NOT_FOUND,
+    "unknown-read-model": ExitCode.NOT_FOUND,
     "where-invalid": ExitCode.USAGE,
 }
 """By the stable code of an error; all others are `FAILED`. By code and not by class, so that nothing is imported."""

@@ -32,6 +32,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "CONTENT_STORE_SPI_VERSION": {"1.0.0": "U7EZ4wSmejUWQBwxLUhObw"},
     "SCHEDULE_STORE_SPI_VERSION": {"1.0.0": "E69SCPspigD2P61a80mm9Q"},
     "SNAPSHOT_STORE_SPI_VERSION": {"1.0.0": "Psq3E25eL6zJpwospc3yBg"},
+    "READ_MODEL_STORE_SPI_VERSION": {"1.0.0": "Ov38CFNOMNIRiAu09ajEAQ"},
     "FOLD_VERSION": {"1.0.0": "Zrowu-rtTqLjaNq_A7-6-w"},
     "STATE_CODEC_VERSION": {"1.0.0": "qkvciYIfdGqOnCCyG2vVCQ"},
 }

@@ -17,6 +17,7 @@ from loom.core.envelope import EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
 from loom.core.middleware import Middleware
+from loom.core.read_model import ReadModel
 from loom.core.schedule import Schedule
 from loom.core.step import Step
 from loom.driving.effects import EffectRuntime
@@ -26,6 +27,7 @@ from loom.driving.snapshot_codecs import checked_codec, checked_every
 from loom.rings.citing import ContentCiting
 from loom.rings.claim_check import ClaimChecking
 from loom.services.gate_hooks import checked_hooks, hook_flows, hook_resources
+from loom.services.read_models import ReadModels
 from loom.services.worker import Worker
 from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, ExecutionAuthorizer
 from loom.spi.clock import CLOCK_SPI_VERSION, Clock, Entropy, SystemClock
@@ -55,6 +57,9 @@ class LoomApp:
         content: ContentStore | None = None,
     ) -> None:
         self.runtime, self.registry, self.resources, self.content = runtime, registry, resources, content
+        self.read_models = ReadModels(runtime.storage, registry.read_models.values())
+        if registry.read_models:
+            runtime.listen(self.read_models.note)
 
     @property
     def storage(self) -> Storage:
@@ -73,7 +78,7 @@ class LoomApp:
             UnknownFlow: one of *flows* is not registered.
             InvalidDeclaration: an option cannot be used.
         """
-        return worker_of(self.runtime, self.registry, **options)
+        return worker_of(self.runtime, self.registry, self.read_models, **options)
 
     def guarded(self, guard: BodyGuard) -> LoomApp:
         """Return this app with the bodies of its flows watched by *guard*: on the same storage, with the same resources."""
@@ -113,6 +118,7 @@ def define_config(
     steps: Sequence[Step[Any, Any]] = (),
     step_modules: Sequence[ModuleType] = (),
     schedules: Sequence[Schedule] = (),
+    read_models: Sequence[ReadModel[Any]] = (),
     storage: Storage | None = None,
     middleware: Sequence[Middleware] = (),
     resources: Mapping[str, ResourceFactory] | None = None,
@@ -140,7 +146,7 @@ def define_config(
     """Wire an app from explicit imports and return it. Nothing is opened before the first verb.
 
     *flow_modules* and *step_modules* register by shape what statically imported modules hold; steps are needed there only
-    for `ctx.execute`. *schedules* are for a worker to start; their flows have to be registered. *storage* is `loom.sqlite_storage()` or any other store; without one, logs live in memory and
+    for `ctx.execute`. *schedules* are for a worker to start; their flows have to be registered. *read_models* are kept current by a worker (docs/guide/rows.md). *storage* is `loom.sqlite_storage()` or any other store; without one, logs live in memory and
     end with the process. *resources* are factories of async context managers, opened once a process. *manifest* is the
     `MANIFEST` of a generated `loom_gen.py`: a flow in it that is not registered is told through *on_warn* (a Python
     warning unless given). *write_behind* trades the default's guarantee, that no effect acts on what a crash can take
@@ -162,25 +168,29 @@ def define_config(
         CodecNotAvailable: *snapshot_codec* needs what is not installed.
         HooksNotKept: *storage* cannot tell what has changed, which *gate_hooks* need.
     """
-    _refuse_others(flows, schedules)
+    _refuse_others(flows, schedules, read_models)
     storage = storage or MemoryStorage()
     hooks = checked_hooks(gate_hooks or {}, storage)
-    modules = [*flow_modules, *step_modules]
-    own = [*flows, *flows_from(*flow_modules), *hook_flows(hooks)]
-    registry = Registry(own, [*steps, *steps_from(*modules)], schedules, hooks)
+    own, tools = [*flows, *flows_from(*flow_modules), *hook_flows(hooks)], steps_from(*flow_modules, *step_modules)
+    registry = Registry(own, [*steps, *tools], schedules, read_models=read_models, hooks=hooks)
     _tell(manifest_warnings(manifest or (), registry), on_warn or _warn)
     _require_versions(storage=storage, clock=clock, entropy=entropy, host=host, authorizer=authorizer, content=content)
     held = Resources({**(resources or {}), **hook_resources(hooks, storage, clock or SystemClock())})
     contents = content_of(storage) if content is None else content
     options: RuntimeOptions = {"resources": held.get, **_effects(middleware, contents)}
-    options |= {"write_behind": write_behind, "grace_s": grace_s, "on_change": checked(on_change, "define_config")}
-    options |= {"lease_s": _positive("lease_s", lease_s), "nesting_max": nesting_max}
-    options |= {"snapshot_every": checked_every(snapshot_every), "snapshot_codec": checked_codec(snapshot_codec)}
+    options |= {"write_behind": write_behind, "grace_s": grace_s, "nesting_max": nesting_max}
+    options |= _checked(lease_s, on_change, snapshot_every, snapshot_codec)
+    options |= {"simulators": simulators_of(simulators or {})}
     options |= _given(on_event=on_event, on_durable_event=on_durable_event, on_stream=on_stream, guard=guard)
     options |= _given(clock=clock, entropy=entropy, host=host, authorizer=authorizer)
-    options["simulators"] = simulators_of(simulators or {})
     runtime = WorkflowRuntime(storage, flows=registry.flows, tools=registry.tools, **options)
     return LoomApp(runtime=runtime, registry=registry, resources=held, content=contents)
+
+
+def _checked(lease_s: float, on_change: OnChange, every: int | None, codec: SnapshotCodec) -> RuntimeOptions:
+    """Return the settings that only some values will do for."""
+    snapshots: RuntimeOptions = {"snapshot_every": checked_every(every), "snapshot_codec": checked_codec(codec)}
+    return {**snapshots, "lease_s": _positive("lease_s", lease_s), "on_change": checked(on_change, "define_config")}
 
 
 def _given(**adapters: object) -> RuntimeOptions:
@@ -225,13 +235,17 @@ def _require_versions(**adapters: object) -> None:
         require(adapter, *_INTERFACES[name])
 
 
-def _refuse_others(flows: Iterable[object], schedules: Iterable[object]) -> None:
+def _refuse_others(flows: Iterable[object], schedules: Iterable[object], models: Iterable[object]) -> None:
     for flow in flows:
         if not isinstance(flow, Flow):
             raise InvalidDeclaration(f"flows holds {flow!r}, which is no flow", hint="Decorate it with @loom.flow.")
     for schedule in schedules:
         if not isinstance(schedule, Schedule):
             raise InvalidDeclaration(f"schedules holds {schedule!r}, which is none", hint="Make it with loom.schedule.")
+    for model in models:
+        if not isinstance(model, ReadModel):
+            hint = "Decorate it with @loom.read_model."
+            raise InvalidDeclaration(f"read_models holds {model!r}, which is none", hint=hint)
 
 
 def _positive(name: str, seconds: float) -> float:

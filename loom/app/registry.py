@@ -1,4 +1,4 @@
-"""Which flows, steps, tools and schedules an app has, by id. Wired from explicit imports, read-only once made (spec P5)."""
+"""Which flows, steps, tools, schedules and read models an app has, by id. Wired from explicit imports, read-only once made (spec P5)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.flow import Flow
+from loom.core.read_model import ReadModel
 from loom.core.schedule import Schedule
 from loom.core.step import Step
 from loom.spi.gate_hook import GateHook
@@ -19,7 +20,7 @@ class DuplicateId(LoomError):
     """Two different declarations have one id."""
 
     code = "duplicate-id"
-    hint = "Give one of them an id of its own: @loom.flow(id=...), @loom.step(id=...), loom.schedule(id, ...)."
+    hint = "Give one of them an id of its own: @loom.flow(id=...), @loom.step(id=...), loom.schedule(id, ...), @loom.read_model(id=...)."
 
     def __init__(self, *, kind: str, name: str, first: str, second: str) -> None:
         self.kind, self.name, self.first, self.second = kind, name, first, second
@@ -27,7 +28,7 @@ class DuplicateId(LoomError):
 
 
 class Registry:
-    """Flows, steps, schedules and hooks by id. Two processes with the same code build the same registry, and the same `digest`.
+    """Flows, steps, schedules, read models and hooks by id. Two processes with the same code build the same registry, and the same `digest`.
 
     Raises:
         DuplicateId: two declarations have one id.
@@ -39,12 +40,15 @@ class Registry:
         flows: Iterable[Flow[Any, Any]] = (),
         steps: Iterable[Step[Any, Any]] = (),
         schedules: Iterable[Schedule] = (),
+        *,
+        read_models: Iterable[ReadModel[Any]] = (),
         hooks: Mapping[str, GateHook] | None = None,
     ) -> None:
         self.flows: Mapping[str, Flow[Any, Any]] = MappingProxyType(_by_id("flow", flows))
         self.tools: Mapping[str, Step[Any, Any]] = MappingProxyType(_by_id("step", steps))
         self.schedules: Mapping[str, Schedule] = MappingProxyType(_schedules_by_id(schedules, self.flows))
         self.hooks: Mapping[str, GateHook] = MappingProxyType(dict(sorted((hooks or {}).items())))
+        self.read_models: Mapping[str, ReadModel[Any]] = MappingProxyType(_by_id("read model", read_models))
 
     def digest(self) -> str:
         """Return a digest over kinds, ids, versions and signatures."""

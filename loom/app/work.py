@@ -13,6 +13,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.driving.errors import ExecutionAlreadyExists
 from loom.driving.runtime import WorkflowRuntime
 from loom.services.gate_hooks import GateWatch
+from loom.services.read_models import Keeping, ReadModels
 from loom.services.scheduling import ScheduledStart, Scheduling, Starter, StartResult
 from loom.services.worker import POLL_S, Report, Worker, WorkerOptions
 from loom.spi.event_store import ExecutionRow
@@ -30,7 +31,9 @@ class WorkOptions(TypedDict, total=False):
     told: Callable[[Report], None]
 
 
-def worker_of(runtime: WorkflowRuntime, registry: Registry, **given: Unpack[WorkOptions]) -> Worker:
+def worker_of(
+    runtime: WorkflowRuntime, registry: Registry, models: ReadModels | None = None, /, **given: Unpack[WorkOptions]
+) -> Worker:
     """Return a worker for an app; see `LoomApp.worker`."""
     if unknown := set(given) - set(WorkOptions.__annotations__):
         raise TypeError(f"worker() takes no {', '.join(sorted(unknown))}")
@@ -54,7 +57,17 @@ def worker_of(runtime: WorkflowRuntime, registry: Registry, **given: Unpack[Work
         if registry.hooks
         else None,
         clock=runtime.clock,
+        keeping=_keeping(runtime, registry, models),
     )
+
+
+def _keeping(runtime: WorkflowRuntime, registry: Registry, models: ReadModels | None) -> Keeping | None:
+    if not registry.read_models:
+        return None
+    if models is None:
+        models = ReadModels(runtime.storage, registry.read_models.values())
+        runtime.listen(models.note)
+    return Keeping(models)
 
 
 def _starter(runtime: WorkflowRuntime) -> Starter:

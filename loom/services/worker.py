@@ -65,6 +65,14 @@ class Work(Protocol):
     def waking(self) -> AbstractContextManager[asyncio.Event]: ...
 
 
+class KeepingCurrent(Protocol):
+    """Read models: what lags is folded on, beside the drives; see `loom.services.read_models.Keeping`."""
+
+    async def run(self, told: Callable[[LoomError], None]) -> None: ...
+
+    async def finish(self, told: Callable[[LoomError], None], *, thoroughly: bool) -> None: ...
+
+
 class Ticking(Protocol):
     """Schedules: what is due is started; see `loom.services.scheduling.Scheduling`."""
 
@@ -160,10 +168,12 @@ class Worker:
         ticking: Ticking | None = None,
         watching: Watching | None = None,
         clock: Clock | None = None,
+        keeping: KeepingCurrent | None = None,
     ) -> None:
         self._work, self._options, self._scheduler, self._told = work, options, scheduler, partial(tell, told)
         self._ticking, self._clock, self._next_tick_at = ticking, clock or SystemClock(), 0
         self._watching = watching
+        self._keeping = keeping
         self._hands = _Hands()
         self._refused: dict[ExecutionId, _Refusal] = {}
         self._is_stopping = self._is_crowded = False
@@ -192,6 +202,7 @@ class Worker:
             asyncio.CancelledError: it was cancelled; every drive was, too, and what was held is given back.
         """
         with self._work.waking() as self._wake:
+            keeping = self._kept()
             try:
                 while not self._is_stopping:
                     found = await self._look()
@@ -200,15 +211,38 @@ class Worker:
                     await self._rest()
                 await self._give_back()
                 await self._ended(self._hands.driving.values())
+                await self._keep_once_more(keeping)
             finally:
-                for task in self._hands.driving.values():
+                for task in [*keeping, *self._hands.driving.values()]:
                     task.cancel()
+                await self._ended(keeping)
                 await self._ended(self._hands.driving.values())
                 await self._give_back()
 
     async def _ended(self, tasks: Iterable[asyncio.Task[None]]) -> None:
         if waited := list(tasks):
             await asyncio.wait(waited)
+
+    def _kept(self) -> list[asyncio.Task[None]]:
+        """Have read models kept current from now on, by a task of its own, if there are any."""
+        if self._keeping is None:
+            return []
+        work = self._keeping.run(self._tell_of_fault)
+        return [asyncio.get_running_loop().create_task(work, name="loom-worker read models")]
+
+    async def _keep_once_more(self, keeping: Sequence[asyncio.Task[None]]) -> None:
+        """End the task that keeps read models current, and do what is left."""
+        for task in keeping:
+            task.cancel()
+        await self._ended(keeping)
+        for task in keeping:
+            if not task.cancelled():
+                task.result()  # it never ends by itself: what it raised is a fault of ours
+        if self._keeping is not None:
+            await self._keeping.finish(self._tell_of_fault, thoroughly=self._options.until_idle)
+
+    def _tell_of_fault(self, fault: LoomError) -> None:
+        self._told(Report("failing", str(getattr(fault, "execution_id", "")), error=fault))
 
     async def _give_back(self) -> None:
         for id_, claim in list(self._hands.waiting.items()):

@@ -91,6 +91,14 @@ if TYPE_CHECKING:
     from loom.spi.gate_hook import GATE_HOOK_SPI_VERSION, GateHook, GateNotice
     from loom.spi.host import HOST_SPI_VERSION, Host, SystemHost, VirtualHost
     from loom.spi.memory import MemoryStorage
+    from loom.spi.read_model_store import (
+        READ_MODEL_STORE_SPI_VERSION,
+        Behind,
+        ModelErasure,
+        ModelRow,
+        ModelRows,
+        ReadModelStore,
+    )
     from loom.spi.ref_store import REF_STORE_SPI_VERSION, Family, RefMove, RefStore
     from loom.spi.schedule_store import (
         SCHEDULE_STORE_SPI_VERSION,
@@ -127,6 +135,7 @@ __all__ = [
     "GATE_HOOK_SPI_VERSION",
     "HOST_SPI_VERSION",
     "NOBODY",
+    "READ_MODEL_STORE_SPI_VERSION",
     "REF_STORE_SPI_VERSION",
     "SCHEDULER_SPI_VERSION",
     "SCHEDULE_STORE_SPI_VERSION",
@@ -142,6 +151,7 @@ __all__ = [
     "ArchiveStore",
     "ArchivedLife",
     "Arrival",
+    "Behind",
     "Below",
     "Brought",
     "Change",
@@ -198,10 +208,14 @@ __all__ = [
     "Link",
     "MemoryContent",
     "MemoryStorage",
+    "ModelErasure",
+    "ModelRow",
+    "ModelRows",
     "Not",
     "Pace",
     "Pages",
     "Quiet",
+    "ReadModelStore",
     "ReadPage",
     "RefMove",
     "RefStore",
@@ -326,6 +340,12 @@ _HOMES = {
     "Family": "loom.spi.ref_store",
     "Fork": "loom.spi.event_fork",
     "Forked": "loom.spi.event_fork",
+    "READ_MODEL_STORE_SPI_VERSION": "loom.spi.read_model_store",
+    "Behind": "loom.spi.read_model_store",
+    "ModelErasure": "loom.spi.read_model_store",
+    "ModelRow": "loom.spi.read_model_store",
+    "ModelRows": "loom.spi.read_model_store",
+    "ReadModelStore": "loom.spi.read_model_store",
     "REF_STORE_SPI_VERSION": "loom.spi.ref_store",
     "RefMove": "loom.spi.ref_store",
     "RefStore": "loom.spi.ref_store",

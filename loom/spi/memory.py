@@ -35,6 +35,7 @@ from loom.spi.memory_compaction import MemoryCompaction
 from loom.spi.memory_import import MemoryImport
 from loom.spi.memory_lines import MemoryLines
 from loom.spi.memory_logs import Inserted, Logs, Transaction, written_to
+from loom.spi.memory_models import MemoryModels
 from loom.spi.memory_trim import MemoryTrim
 from loom.spi.paging import first_page
 from loom.spi.ref_memory import MemoryRefs
@@ -52,10 +53,11 @@ class MemoryStorage(
     MemoryRefs,
     MemoryImport,
     MemoryChanges,
+    MemoryModels,
 ):
     """A `Storage` that forgets everything with the object.
 
-    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, a `ReadModelStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
     `ArchiveStore`.
     Closing it keeps what it holds.
     *clock* is the one by which leases and calls are judged.

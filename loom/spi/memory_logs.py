@@ -6,7 +6,7 @@ import itertools
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi.clock import Clock
@@ -30,10 +30,18 @@ from loom.spi.event_store import (
     cancel_key,
 )
 from loom.spi.memory_due import DueTimes
+from loom.spi.read_model_store import ModelRow
 from loom.spi.ref_store import RefMove
 from loom.spi.snapshot_store import Snapshot
 
 Inserted: TypeAlias = "int | RequestTaken | LaneClosed | None"
+
+
+class KeptRow(NamedTuple):
+    """A row of a read model, and when the first one was put in its place (ms since the epoch)."""
+
+    row: ModelRow
+    since: int
 
 
 @dataclass(slots=True)
@@ -67,6 +75,8 @@ class Log:
     source: Source | None = None
     refs: dict[str, list[RefMove]] = field(default_factory=dict)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    models: dict[tuple[str, str], KeptRow] = field(default_factory=dict)
+    is_erased: bool = False
 
     def between(self, start: int, stop: int | None) -> list[EventRecord]:
         """Return the events that are here from sequence *start* up to but not including *stop* (None: the end)."""

@@ -31,6 +31,7 @@ from loom.spi.event_store import EVENT_STORE_SPI_VERSION, ExecutionQuery
 from loom.spi.event_trim import EVENT_TRIM_SPI_VERSION
 from loom.spi.gate_hook import GATE_HOOK_SPI_VERSION
 from loom.spi.host import HOST_SPI_VERSION
+from loom.spi.read_model_store import READ_MODEL_STORE_SPI_VERSION
 from loom.spi.ref_store import REF_STORE_SPI_VERSION
 from loom.spi.schedule_store import SCHEDULE_STORE_SPI_VERSION
 from loom.spi.scheduler import SCHEDULER_SPI_VERSION
@@ -114,6 +115,7 @@ def contracts() -> Report:
         "ref_store_spi": REF_STORE_SPI_VERSION,
         "event_trim_spi": EVENT_TRIM_SPI_VERSION,
         "snapshot_store_spi": SNAPSHOT_STORE_SPI_VERSION,
+        "read_model_store_spi": READ_MODEL_STORE_SPI_VERSION,
         "archive_store_spi": ARCHIVE_STORE_SPI_VERSION,
         "change_feed_spi": CHANGE_FEED_SPI_VERSION,
         "authorizer_spi": AUTHORIZER_SPI_VERSION,

@@ -62,6 +62,8 @@ OURS: dict[str, tuple[str, Callable[..., Any]]] = {
     "memory-trim": ("event-trim", MemoryStorage),
     "memory-changes": ("change-feed", MemoryStorage),
     "memory-snapshots": ("snapshot-store", MemoryStorage),
+    "memory-models": ("read-model-store", MemoryStorage),
+    "sqlite-models": ("read-model-store", sqlite),
     "sqlite-snapshots": ("snapshot-store", sqlite),
     "sqlite-schedules": ("schedule-store", sqlite),
     "memory-content": ("content-store", MemoryContent),

@@ -43,3 +43,17 @@ OF_LOOKING: Final[dict[str, Core]] = {
         "debug r1",
     ),
 }
+
+TIMED: Final = """
+import loom
+from app import hello
+
+
+@loom.read_model
+def count(row: int | None, event: loom.EventEnvelope) -> int:
+    return (row or 0) + 1
+
+
+app = loom.define_config(flows=[hello], schedules=[loom.schedule("nightly", "0 3 * * *", hello)], read_models=[count])
+"""
+"""An app with a schedule and a read model."""

@@ -56,7 +56,7 @@ from loom.services.ageing import SweepTally
 from loom.services.compacting import Compacted
 from loom.services.expiry import Tally
 from loom.services.reindexing import Became
-from loom.spi import ExecutionRow, RefMove, Request
+from loom.spi import ExecutionRow, ModelRow, RefMove, Request
 from loom_cli.branches import move_rows, promotion_words
 from loom_cli.command_table import ROWS
 from loom_cli.commands.doctor import contracts
@@ -84,8 +84,9 @@ from loom_cli.sweeping import SweepPass, sweep_json
 from loom_cli.working import opening_words
 from tests.golden import logs
 from tests.golden.make import INDEX
-from tests.loom_cli.cores import OF_LOOKING, Core
+from tests.loom_cli.cores import OF_LOOKING, TIMED, Core
 from tests.loom_cli.cores_of_bundles import OF_BUNDLES
+from tests.loom_cli.model_cores import MODEL_CORES
 from tests.loom_cli.projects import loom
 from tests.loom_cli.touching import touching
 
@@ -94,14 +95,6 @@ LOGS: Final = {name: logs.read(name).events for name in ("hello", "fails", "wait
 HELLO: Final = logs.read("hello").log
 TEMPLATES: Final = template_files("app")
 FLOW: Final = b"import loom\n\n@loom.flow\nasync def hello(ctx: loom.Context) -> None: ...\n"
-
-
-TIMED: Final = """
-import loom
-from app import hello
-
-app = loom.define_config(flows=[hello], schedules=[loom.schedule("nightly", "0 3 * * *", hello)])
-"""
 
 
 @flow
@@ -389,6 +382,7 @@ CORES: Final[dict[str, Core]] = {
         lambda shape: (shape["sequence"], shape["checkpoint"]) == (fold_at(LOGS["waiting"]).sequence, False),
         "snapshot list r1 --json",
     ),
+    **MODEL_CORES,
     "replay": Core(
         proof_of,
         lambda: proof_of(HELLO, Replayed(Verdict(id="r1", kind="same"), LOGS["hello"])),
@@ -467,10 +461,11 @@ def test_the_command_goes_through_it(name: str, desk: Path, monkeypatch: pytest.
 
 
 async def keep_snapshot(path: Path, run: str) -> None:
-    """Keep a snapshot of a run as it stands."""
+    """Keep a snapshot of a run as it stands, and a row of a read model."""
     storage = SqliteStorage(path)
     loaded = await load(storage, run)
     assert await storage.put_snapshot(snapshot_of(loaded.state, loaded.row.incarnation, at=7))
+    await storage.put_model_rows("totals", "1:a", [ModelRow(ExecutionId(run), loaded.row.incarnation, 0, b"{}")])
     await storage.close()
 
 

@@ -19,7 +19,7 @@ broken = "attr.odd="
 """
 
 
-@pytest.mark.proves("STO-08", "BEY-03")
+@pytest.mark.proves("BEY-03")
 def test_ps_lists_the_runs_that_are_so(desk: Path) -> None:
     failed_runs(desk, 4)
     loom("run", "hello", "--id", "h1", folder=desk)

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 import loom
+from loom.core.ids import ExecutionId
 from loom.driving.reading import read_log
 from loom.lenses.folding import event_json
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
+from loom.spi.read_model_store import ModelRow, ReadModelStore
 from loom.spi.where import searchable
 from loom_cli.rows import row_json
 
@@ -28,6 +30,7 @@ COLUMNS: Final = {
     ],
     "loom_events": ["execution_id", "sequence", "type", "at", "payload", "metadata", "at_ms"],
     "loom_attributes": ["execution_id", "name", "text", "number", "truth"],
+    "loom_read_models": ["execution_id", "model", "version", "sequence", "body"],
     "loom_gates": [
         *("execution_id", "flow", "gate", "opened_at", "due_at", "in_doubt", "key", "opened_ms", "due_ms"),
     ],
@@ -117,6 +120,14 @@ async def gates_expected(store: Storage) -> list[Row]:
         for gate in row_json(row)["gates"]
     ]
     return sorted(gates, key=lambda gate: str(gate["execution_id"]))
+
+
+async def put_model_rows(store: ReadModelStore) -> list[Row]:
+    """Put a row of two runs, one of which has nothing to say, and return what `loom_read_models` has to show."""
+    behind = {each.head.execution_id: each.head for each in await store.behind("totals", "1:a")}
+    rows = [ModelRow(*behind[ExecutionId(run)][:2], 1, body) for run, body in (("r-1", b'{"n":1}'), ("f-1", b""))]
+    assert await store.put_model_rows("totals", "1:a", rows) == [True, True]
+    return [{"execution_id": "r-1", "model": "totals", "version": "1:a", "sequence": 1, "body": {"n": 1}}]
 
 
 def in_ms(row: Mapping[str, Any], times: Mapping[str, str]) -> Row:

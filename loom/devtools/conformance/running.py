@@ -27,6 +27,7 @@ from loom.devtools.conformance.event_import import EventImportConformance
 from loom.devtools.conformance.event_trim import EventTrimConformance
 from loom.devtools.conformance.gate_hook import GateHookConformance
 from loom.devtools.conformance.host import HostConformance
+from loom.devtools.conformance.read_model_store import ReadModelStoreConformance
 from loom.devtools.conformance.ref_store import RefStoreConformance
 from loom.devtools.conformance.schedule_store import ScheduleStoreConformance
 from loom.devtools.conformance.scheduler import SchedulerConformance
@@ -56,6 +57,7 @@ KITS: Final[Mapping[str, Kit]] = {
     "ref-store": Kit(RefStoreConformance, "store"),
     "schedule-store": Kit(ScheduleStoreConformance, "store"),
     "snapshot-store": Kit(SnapshotStoreConformance, "store"),
+    "read-model-store": Kit(ReadModelStoreConformance, "store"),
     "admission-store": Kit(AdmissionStoreConformance, "store"),
     "event-trim": Kit(EventTrimConformance, "store"),
     "archive-store": Kit(ArchiveStoreConformance, "store"),

@@ -32,6 +32,7 @@ from loom.spi import (
     event_trim,
     gate_hook,
     host,
+    read_model_store,
     ref_store,
     schedule_store,
     scheduler,
@@ -116,6 +117,13 @@ def snapshot_store_spi() -> JsonObject:
     records = {each.__name__: record(each) for each in (spi.SnapshotHead, spi.Snapshot)}
     formats = list(typing.get_args(spi.SnapshotCodec))
     return {"SnapshotStore": interface(spi.SnapshotStore), "records": records, "SnapshotCodec": formats}
+
+
+def read_model_store_spi() -> JsonObject:
+    """Return the shape of what keeps rows of read models."""
+    interfaces = {each.__name__: interface(each) for each in (spi.ReadModelStore, spi.ModelErasure)}
+    records = {each.__name__: record(each) for each in (spi.ModelRow, spi.Behind, spi.ModelRows)}
+    return {"interfaces": interfaces, "records": records}
 
 
 def folded(events: Mapping[str, EventType] = EVENTS) -> JsonObject:
@@ -268,6 +276,7 @@ VERSIONS: Final = {
     "CONTENT_STORE_SPI_VERSION": Version(content_store, content_store_spi),
     "SCHEDULE_STORE_SPI_VERSION": Version(schedule_store, schedule_store_spi),
     "SNAPSHOT_STORE_SPI_VERSION": Version(snapshot_store, snapshot_store_spi),
+    "READ_MODEL_STORE_SPI_VERSION": Version(read_model_store, read_model_store_spi),
     "FOLD_VERSION": Version(state, folded),
     "STATE_CODEC_VERSION": Version(state_codec, state_codec_shape),
 }

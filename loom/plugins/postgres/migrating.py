@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-VIEWS: Final = ("loom_runs", "loom_events", "loom_attributes", "loom_gates")
+VIEWS: Final = ("loom_runs", "loom_events", "loom_attributes", "loom_gates", "loom_read_models")
 """What people may read with SQL, in the schema `loom` (docs/guide/sql.md)."""
 
 _FOLDER: Final = Path(__file__).parent / "migrations"

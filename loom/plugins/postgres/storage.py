@@ -25,6 +25,7 @@ from loom.plugins.postgres.hearing import CHANNEL
 from loom.plugins.postgres.importing import PostgresImport
 from loom.plugins.postgres.leasing import PostgresLeases
 from loom.plugins.postgres.lines import PostgresLines
+from loom.plugins.postgres.models import PostgresModels
 from loom.plugins.postgres.refs import PostgresRefs
 from loom.plugins.postgres.schedules import PostgresSchedules
 from loom.plugins.postgres.session import PostgresSession, Raw
@@ -64,10 +65,11 @@ class PostgresStorage(
     PostgresImport,
     PostgresRefs,
     PostgresChanges,
+    PostgresModels,
 ):
     """A `Storage` in the schema `loom` of a Postgres database.
 
-    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, a `ReadModelStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
     `ArchiveStore`.
     The schema is made by the first write; with *readonly* nothing is made or changed. A batch is written in one round
     trip, on one of up to *connections* connections; an answer is waited for up to *timeout_s* seconds. A feed looks for what

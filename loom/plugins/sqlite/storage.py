@@ -28,6 +28,7 @@ from loom.plugins.sqlite.importing import SqliteImport
 from loom.plugins.sqlite.leasing import SqliteLeases
 from loom.plugins.sqlite.lines import SqliteLines
 from loom.plugins.sqlite.location import DEFAULT_PATH, store_location
+from loom.plugins.sqlite.models import SqliteModels
 from loom.plugins.sqlite.refs import SqliteRefs
 from loom.plugins.sqlite.schedules import SqliteSchedules
 from loom.plugins.sqlite.session import SqliteSession
@@ -67,10 +68,11 @@ class SqliteStorage(
     SqliteImport,
     SqliteRefs,
     SqliteChanges,
+    SqliteModels,
 ):
     """A `Storage` in one SQLite file, in WAL mode and synced at every commit.
 
-    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
+    It is a `ScheduleStore`, an `AdmissionStore`, a `SnapshotStore`, a `ReadModelStore`, an `EventTrim` and a `ChangeFeed`, too, and may be opened as an
     `ArchiveStore`.
     The file and its directory are made by the first write, with the permissions that the umask gives; with
     *readonly* nothing is made or changed, and a missing file is `StoreNotFound`. Another process's lock is

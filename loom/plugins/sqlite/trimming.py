@@ -21,7 +21,7 @@ from loom.spi.event_trim import Below, Deleted, Kept, Link
 P = ParamSpec("P")
 T = TypeVar("T")
 
-BY_LIFE: Final = ("attributes", "events", "forks", "refs", "requests", "snapshots")
+BY_LIFE: Final = ("attributes", "events", "forks", "model_rows", "models_erased", "refs", "requests", "snapshots")
 """The tables that keep something by the incarnation of a run, beside `executions`. Whoever adds one adds it here."""
 
 BY_ID: Final = ("lines",)

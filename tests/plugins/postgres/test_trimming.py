@@ -24,8 +24,8 @@ STAYS = {"schedule_entries", "archived_lives", "content_citations"}
 
 
 async def test_all_that_belongs_to_a_run_goes_with_it(server: Server, dsn: str) -> None:
-    columns = "FROM information_schema.columns WHERE table_schema = 'loom'"
-    named = f"SELECT DISTINCT table_name {columns} AND column_name IN ('run', 'execution', 'execution_id')"
+    tables = "FROM information_schema.columns JOIN pg_tables ON schemaname = table_schema AND tablename = table_name"
+    named = f"SELECT DISTINCT table_name {tables} WHERE table_schema = 'loom' AND column_name IN ('run', 'execution', 'execution_id')"
 
     of_a_run = {row[0] for row in await server.execute(named, dsn=dsn)}
 
@@ -36,6 +36,8 @@ async def test_no_row_of_a_deleted_run_is_left(server: Server, dsn: str, store: 
     families = await full_of(store)
     await put(store, snapshot(Appended(*families[0][0][1:]), 0))
     await server.execute("INSERT INTO loom.forks SELECT run, run, 0 FROM loom.executions", dsn=dsn)
+    await server.execute("INSERT INTO loom.model_rows SELECT 'm', 'v', run, 0, 0, '{}' FROM loom.executions", dsn=dsn)
+    await server.execute("INSERT INTO loom.models_erased SELECT run FROM loom.executions", dsn=dsn)
     await server.execute("INSERT INTO loom.refs SELECT run, 'main', 1, id, 0, '', '' FROM loom.executions", dsn=dsn)
     counting = " UNION ALL ".join(f"SELECT '{table}', count(*) FROM loom.{table}" for table in OF_RUNS)
     counts = dict(await server.execute(counting, dsn=dsn))

@@ -112,6 +112,17 @@ async def test_who_may_read_the_views_reads_no_table_and_nobody_writes(
                 await raw.close()
 
 
+@pytest.mark.proves("BEY-03")
+async def test_the_rows_of_read_models_are_those_of_the_store(
+    reporter: asyncpg.Connection[Any], filled: PostgresStorage
+) -> None:
+    expected = await views.put_model_rows(filled)
+
+    rows = await select(reporter, "SELECT * FROM loom.loom_read_models ORDER BY execution_id")
+
+    assert [row | {"body": json.loads(row["body"])} for row in rows] == expected
+
+
 async def test_a_row_that_is_damaged_takes_nothing_from_the_others(
     server: Server, bare: str, reporter: asyncpg.Connection[Any], filled: PostgresStorage
 ) -> None:
@@ -146,7 +157,7 @@ async def test_the_tables_change_below_the_views_and_who_may_read_them_still_may
     before = await select(reporter, "SELECT * FROM loom.loom_events ORDER BY execution_id, sequence")
     mine = "CREATE VIEW public.mine AS SELECT type, count(*) AS many FROM loom.loom_events GROUP BY type"
     await server.execute(mine, dsn=bare)
-    [text] = [each.script for each in migrations() if each.of_views]
+    *_, text = (each.script for each in migrations() if each.of_views)
     change = (
         "ALTER TABLE loom.events ALTER COLUMN type TYPE varchar; ALTER TABLE loom.events RENAME COLUMN type TO kind"
     )

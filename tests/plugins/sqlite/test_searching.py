@@ -26,7 +26,7 @@ numbers = itertools.count()
 asked = st.lists(wheres, min_size=1, max_size=20)
 
 
-@pytest.mark.proves("STO-08", "BEY-03")
+@pytest.mark.proves("BEY-03")
 @few
 @given(rows=runs, asked=asked)
 def test_what_is_found_is_what_is_found_in_memory(

@@ -66,6 +66,15 @@ async def test_attributes_and_gates_have_a_row_each(tmp_path: Path, store: Sqlit
     assert len(gates) == 2
 
 
+@pytest.mark.proves("BEY-03")
+async def test_the_rows_of_read_models_are_those_of_the_store(tmp_path: Path, store: SqliteStorage) -> None:
+    expected = await views.put_model_rows(store)
+
+    rows = select(tmp_path, "SELECT * FROM loom_read_models ORDER BY execution_id")
+
+    assert [row | {"body": json.loads(row["body"])} for row in rows] == expected
+
+
 async def test_who_holds_a_run_and_until_when_is_told(tmp_path: Path, store: SqliteStorage) -> None:
     claims = await store.claim("me", lease_ms=60_000, limit=9)
 

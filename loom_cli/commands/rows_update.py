@@ -1,0 +1,53 @@
+"""`loom rows update`: bring the rows of read models up to date, now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from loom_cli.cli import Cli
+from loom_cli.exits import ExitCode
+from loom_cli.group import command_app
+from loom_cli.options import AppOption, JsonOption, StoreOption
+
+app = command_app()
+
+
+@app.command()
+def rows_update(
+    ctx: typer.Context,
+    model: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL]...", help="Only these; else all that the app has.")
+    ] = None,
+    *,
+    afresh: Annotated[
+        bool, typer.Option("--afresh", help="Throw the rows away first, and make all of them anew.")
+    ] = False,
+    app_: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> ExitCode:
+    """Bring the rows of read models up to date, now.
+
+    Workers do so by themselves. Once all rows are current, those that earlier code made are removed. It ends with 1 when a row
+    could not be made: the row that was there stays.
+
+    Example: loom rows update
+
+    Example: loom rows update totals --afresh --json
+    """
+    from loom_cli.read_models import update, updated_json, updated_lines
+
+    cli = Cli.of(ctx)
+    loaded = cli.app(app_, store=store)
+    done = cli.run(update(loaded, model or (), afresh=afresh))
+    if as_json:
+        cli.screen.json([updated_json(each) for each in done])
+    else:
+        for line in updated_lines(done):
+            cli.screen.line(line)
+    cli.screen.flush()
+    for fault in (fault for each in done for fault in each.faults):
+        cli.screen.note(str(fault))
+    return ExitCode.FAILED if any(each.faults for each in done) else ExitCode.DONE

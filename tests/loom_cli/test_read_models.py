@@ -1,0 +1,125 @@
+"""`loom rows`: rows are listed and shown without the app, brought up to date with it, and erased for good."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loom_cli.exits import ExitCode
+from tests.loom_cli.projects import loom
+from tests.loom_cli.terminal import process
+
+MODELLED = """
+from typing import Any
+
+import loom
+from app import app as plain
+
+
+@loom.read_model
+def totals(row: dict[str, Any] | None, event: loom.EventEnvelope[Any]) -> dict[str, Any] | None:
+    if event.type == "EXECUTION_STARTED":
+        return {"flow": event.payload.flow, "said": "\\x1b[31m"}
+    if event.execution_id == BAD:
+        raise ValueError("no such thing")
+    return row
+
+
+BAD = "nobody"
+app = loom.define_config(flows=list(plain.runtime.flows.values()), read_models=[totals], storage=loom.sqlite_storage())
+"""
+
+
+@pytest.fixture
+def modelled(desk: Path) -> Path:
+    """The desk with a read model, and three runs."""
+    (desk / "modelled.py").write_text(MODELLED, encoding="utf-8")
+    for number in range(3):
+        loom("run", "hello", "--id", f"h{number}", "--attr", f"customer=c{number % 2}", folder=desk)
+    return desk
+
+
+def update(folder: Path, *options: str) -> list[dict[str, object]]:
+    done = process("rows", "update", "--app", "modelled:app", "--json", *options, folder=folder)
+    assert done.status == ExitCode.DONE, done
+    return done.json  # type: ignore[no-any-return]  # JSON
+
+
+def test_rows_are_brought_up_to_date_listed_and_shown(modelled: Path) -> None:
+    assert "no rows of read models in sqlite:" in loom("rows", "list", folder=modelled).err
+    [updated] = update(modelled)
+    assert (updated["model"], updated["advanced"], updated["removed"]) == ("totals", 3, 0)
+    assert update(modelled)[0]["advanced"] == 0
+
+    [listed] = loom("rows", "list", "--json", folder=modelled).json
+    shown = loom("rows", "show", "totals", "--limit", "2", "--json", folder=modelled)
+    rest = loom("rows", "show", "totals", "--after", "h1", "--json", folder=modelled)
+    table = loom("rows", "show", "totals", "h2", folder=modelled)
+
+    assert (listed["model"], listed["rows"], listed["version"]) == ("totals", 3, updated["version"])
+    assert [row["execution_id"] for row in shown.json] == ["h0", "h1"]
+    assert shown.err == "there are more: --after h1\n"
+    assert [row["execution_id"] for row in rest.json] == ["h2"]
+    assert rest.json[0]["row"] == {"flow": "hello", "said": "\x1b[31m"}
+    assert "\x1b" not in table.out
+    assert [line.split()[0] for line in table.out.splitlines()] == ["ID", "h2"]
+
+
+def test_what_is_not_there_is_told_with_what_is(modelled: Path) -> None:
+    update(modelled)
+
+    unknown = loom("rows", "show", "total", folder=modelled)
+    version = loom("rows", "show", "totals", "--version", "9:", folder=modelled)
+    none = loom("rows", "show", "totals", "z", folder=modelled)
+    missing = process("rows", "update", "total", "--app", "modelled:app", folder=modelled)
+
+    assert "there are no rows of total in sqlite:" in unknown.err
+    assert "There are totals." in unknown.err
+    assert "no rows of totals 9:" in version.err
+    assert (none.status, none.err[:30]) == (0, "no rows like that of totals in")
+    assert "no read model 'total'" in missing.err
+    assert {unknown.status, version.status, missing.status} == {ExitCode.NOT_FOUND}
+
+
+def test_a_fold_that_raises_ends_it_with_one_and_rows_of_earlier_code_stay(modelled: Path) -> None:
+    [first] = update(modelled)
+    (modelled / "modelled.py").write_text(MODELLED.replace('"nobody"', '"h1"'), encoding="utf-8")
+
+    done = process("rows", "update", "--app", "modelled:app", folder=modelled)
+    versions = [each["version"] for each in loom("rows", "list", "--json", folder=modelled).json]
+
+    assert done.status == ExitCode.FAILED
+    assert done.out == "totals: 2 rows went forward\n"
+    assert "the read model totals stops at event 1 of h1: ValueError: no such thing" in done.err
+    assert first["version"] in versions
+    assert len(versions) == 2
+    (modelled / "modelled.py").write_text(MODELLED.replace('"nobody"', '"mended"'), encoding="utf-8")
+    assert update(modelled)[0]["removed"] == 5
+    assert len(loom("rows", "list", "--json", folder=modelled).json) == 1
+
+
+@pytest.mark.proves("STO-11")
+def test_what_is_erased_is_gone_for_good_and_nothing_else_is(modelled: Path) -> None:
+    update(modelled)
+    where = ("--where", 'attr.customer="c0"')
+
+    planned = loom("rows", "erase", *where, "--dry-run", folder=modelled)
+    refused = loom("rows", "erase", *where, folder=modelled)
+    erased = loom("rows", "erase", *where, "--yes", "--json", folder=modelled)
+
+    assert planned.out == "would erase 2 rows of 2 runs; nothing was done\n"
+    assert (refused.status, "does not come back" in refused.err) == (ExitCode.USAGE, True)
+    assert erased.json == {"runs": 2, "rows": 2, "dry_run": False}
+    assert update(modelled)[0]["advanced"] == 0
+    assert update(modelled, "--afresh")[0]["advanced"] == 1
+    shown = loom("rows", "show", "totals", "--json", folder=modelled)
+    assert [row["execution_id"] for row in shown.json] == ["h1"]
+
+
+def test_whose_rows_are_to_be_erased_is_said_in_one_way(modelled: Path) -> None:
+    neither = loom("rows", "erase", "--yes", folder=modelled)
+    both = loom("rows", "erase", "h1", "--where", "status=completed", "--yes", folder=modelled)
+    nobody = loom("rows", "erase", "h9", "--yes", folder=modelled)
+
+    assert (neither.status, both.status, nobody.status) == (ExitCode.USAGE, ExitCode.USAGE, ExitCode.NOT_FOUND)
