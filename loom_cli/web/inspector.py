@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -182,7 +183,7 @@ class Inspector:
             "calls": [call_short(call) for call in chosen],
             "lanes": {str(at): lane.path for at, lane in lanes.items()},
             "left_out": len(within) - len(chosen),
-            "times": [kept.moments.events[0].at, kept.moments.now.at],
+            "times": [_time_of(kept, start), _time_of(kept, last)],
         }
 
     async def call(self, text: str, start: int, n: int) -> Json:
@@ -212,6 +213,12 @@ class Inspector:
 
     def _no_event(self, kept: KeptRun, n: int) -> NotThere:
         return NotThere(f"{kept.run_id} has no event {n}", hint=f"The last one is {kept.moments.last}.")
+
+
+def _time_of(kept: KeptRun, n: int) -> int:
+    """Return when event *n* happened, or the first one after it that is there."""
+    events = kept.moments.events
+    return events[min(bisect_left(events, n, key=lambda event: event.sequence), len(events) - 1)].at
 
 
 def _state_told(state: ExecutionState) -> Json:

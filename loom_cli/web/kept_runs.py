@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+from loom.core.collecting import collected_later
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId, Incarnation
 from loom.driving.errors import ExecutionNotFound
@@ -73,8 +74,9 @@ class KeptRun:
 
     async def _add(self, events: Sequence[Event]) -> None:
         for at in range(0, len(events), _AT_ONCE):
-            self.moments.add(events[at : at + _AT_ONCE])
-            self.timeline.add(events[at : at + _AT_ONCE])
+            with collected_later():
+                self.moments.add(events[at : at + _AT_ONCE])
+                self.timeline.add(events[at : at + _AT_ONCE])
             await asyncio.sleep(0)  # others are answered meanwhile
 
 

@@ -48,7 +48,7 @@ export function statusAt(call, n, open) {
 
 /** Makes the timeline; `chosen(n)` is called with an event that is picked. */
 export function gantt(chosen) {
-  let calls = [], first = 0, last = 0, times = [0, 0], leftOut = 0, byTime = false, at = 0, open = null, drawn = [];
+  let calls = [], first = 0, last = 0, times = [0, 0], leftOut = 0, byTime = false, at = 0, isPart = false, open = null, drawn = [];
   const rows = h("div", { class: "gantt-rows" });
   const cursor = h("div", { class: "cursor", "aria-hidden": "true" });
   const body = h("div", { class: "gantt-body", tabindex: "0", role: "group", "aria-label": "Calls over time" }, rows, cursor);
@@ -84,8 +84,9 @@ export function gantt(chosen) {
     drawAxis();
     drawn = inOrder(calls);
     rows.style.height = `${drawn.length * ROW}px`;
+    const part = isPart ? ` between event ${first.toLocaleString("en")} and ${last.toLocaleString("en")}` : "";
     const note = leftOut ? `; ${counted(leftOut, "earlier call is", "earlier calls are")} left out` : "";
-    put(words, drawn.length ? counted(drawn.length, "call", "calls") + note : "Nothing was asked yet.");
+    put(words, drawn.length ? counted(drawn.length, "call", "calls") + part + note : "Nothing was asked yet.");
     element.classList.toggle("none", !drawn.length);
     drawRows();
   }
@@ -145,7 +146,8 @@ export function gantt(chosen) {
   return {
     element,
     /** Takes the calls of a run, of which the events go from `first` to `last`. */
-    load(told, firstEvent, lastEvent) {
+    load(told, firstEvent, lastEvent, part) {
+      isPart = part;
       [calls, first, last, times, leftOut] = [told.calls, Math.max(firstEvent, told.start || 0), lastEvent, told.times, told.left_out || 0];
       draw();
     },

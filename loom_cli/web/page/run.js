@@ -10,11 +10,11 @@ import { source } from "./source.js";
 import { tree } from "./tree.js";
 
 const TABS = ["changes", "event", "state", "call", "branches"];
-const AROUND = 1000;
+const AROUND = 150; // events to each side of the one that is looked at, in a run too long to draw all of it
 
 /** Makes the page of the run `id`. `go(id, n)` changes the address; `n` null means: wherever it stands. */
 export function runPage(id, go) {
-  let run = null, at = null, moment = null, follows = true, tab = "changes", between = [0, 0], search = 0;
+  let run = null, at = null, moment = null, against = null, follows = true, tab = "changes", between = [0, 0], search = 0;
   const asked = {};
 
   const whole = (n, path, of = "event", base = null) => source.get("run/value", { id, n, path: JSON.stringify(path), base: base && JSON.stringify(base), of });
@@ -80,7 +80,7 @@ export function runPage(id, go) {
     const isLong = run.last - run.first > 4 * AROUND;
     between = isLong ? [Math.max(middle - AROUND, run.first), Math.min(Math.max(middle, run.first + AROUND) + AROUND, run.last)] : [run.first, run.last];
     const told = await latest("calls", "run/timeline", { id, start: between[0], end: between[1] });
-    bars.load(told, between[0], between[1]);
+    bars.load(told, between[0], between[1], isLong);
   }
 
   function drawHead() {
@@ -128,7 +128,7 @@ export function runPage(id, go) {
     if (addressed) go(id, follows ? null : n, true);
     if (n < between[0] || n > between[1]) loadCalls().catch(failed);
     try {
-      moment = await latest("moment", "run/moment", { id, n });
+      moment = await latest("moment", "run/moment", { id, n, against });
     } catch (error) {
       failed(error);
       return;
@@ -161,7 +161,7 @@ export function runPage(id, go) {
   const DRAW = {
     async changes() {
       const side = (change, which) => tree(change[which], { ...look(moment.n - (which === "before" ? 1 : 0), change.path, "change"), whole: null, elsewhere: "see event or state", open: 1 });
-      put(detail, h("p", { class: "muted lead" }, `What event ${moment.n} changed in the state: `, counted(moment.changes.length, "place", "places")), changeTable(moment.changes, side));
+      put(detail, source.about.file ? h("p", { class: "muted lead" }, `What event ${moment.n} changed in the state`) : compared(), changeTable(moment.changes, side));
     },
     async event() {
       put(detail, tree(moment.event, { ...look(moment.n, []), open: 4 }));
@@ -186,6 +186,14 @@ export function runPage(id, go) {
       put(detail, branchTree(await latest("branches", "run/branches", { id }), id, (to) => go(to, null)));
     },
   };
+
+  /** The words above the changes, with the event that they are counted from. */
+  function compared() {
+    const since = h("input", { type: "number", min: run.first, max: run.last, placeholder: String(moment.n - 1), value: against, "aria-label": "Changes since event", on: {
+      change: () => { against = since.value === "" ? null : Math.min(Math.max(Number(since.value), run.first), run.last); select(at, false); },
+    } });
+    return h("label", { class: "muted lead since" }, `What event ${moment.n} changed in the state since event `, since);
+  }
 
   function callDetail(call) {
     const attempts = (call.attempts || []).map((each) => h("li", { class: each.failure ? "bad" : "" }, `attempt ${each.number}`, h("span", { class: "muted" }, each.ended_at !== null && each.ended_at !== undefined ? ` ${duration(each.ended_at - each.began_at)}` : " under way"), each.failure && h("span", {}, ` ${each.failure.type}: ${each.failure.message}`)));
@@ -273,6 +281,7 @@ export function runPage(id, go) {
         f: () => failure(1), F: () => failure(-1), e: () => find.focus(),
       };
       for (const [number, name] of TABS.entries()) keys[String(number + 1)] = () => { tab = name; drawTabs(); drawDetail(); };
+      if (event.target === events.element) Object.assign(keys, { ArrowUp: () => step(-1), ArrowDown: () => step(1) });
       const act = run && keys[event.key];
       if (act) act();
       return Boolean(act);

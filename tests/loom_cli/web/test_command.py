@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import signal
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from tests.loom_cli.projects import loom, python
 class Inspected:
     """A page that a process serves, as a script asks it."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.running = Running(folder, "inspect", *arguments)
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self.running = Running(folder, "inspect", *arguments, **environment)
         self.running.wait_until_said("Ctrl-C ends it")
         self.link = self._link()
         self.base, _, self.token = self.link.partition("/?token=")
@@ -149,6 +150,17 @@ def test_what_it_cannot_show_is_said_at_once(project: Project, arguments: list[s
 
     assert refused.status == status
     assert says in refused.err
+
+
+def test_it_opens_itself_in_the_browser_that_the_system_names(project: Project) -> None:
+    browser = project.folder / "browser.py"
+    browser.write_text("import pathlib, sys\npathlib.Path('opened').write_text(sys.argv[1])\n")
+
+    page = Inspected(project.folder, "--open", BROWSER=f"{sys.executable} {browser} %s")
+    page.running.wait_until((project.folder / "opened").exists)
+    page.running.wait_until(lambda: (project.folder / "opened").read_text() == page.link)
+
+    assert page.ended()[0] == 0
 
 
 def test_where_there_is_no_store_it_says_so(tmp_path: Path) -> None:

@@ -121,6 +121,9 @@ def test_each_tab_tells_of_the_event_that_is_looked_at(desk: Open) -> None:
     detail = desk.page.locator(".detail-body")
 
     expect(detail).to_contain_text("What event 2 changed in the state")
+    detail.locator(".since input").fill("0")
+    detail.locator(".since input").press("Enter")
+    expect(detail.locator(".changes .path", has_text="settled")).to_have_count(1)
     desk.page.click("#tab-event")
     expect(detail).to_contain_text("STEP_COMPLETED")
     desk.page.click("#tab-state")
