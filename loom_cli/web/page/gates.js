@@ -22,7 +22,7 @@ export function gateCards(whole) {
 
 function card(run, gate, whole) {
   const due = gate.due_at ? h("span", { class: "due", title: dateTime(gate.due_at) }, `until ${dateTime(gate.due_at)}`) : null;
-  const since = h("span", { class: "muted", title: dateTime(gate.opened_at) }, `since ${distance(gate.opened_at, run.now)}`);
+  const since = h("span", { class: "muted", title: dateTime(gate.opened_at) }, source.about.file ? `since ${dateTime(gate.opened_at)}` : `since ${distance(gate.opened_at, run.now)}`);
   const title = gate.in_doubt ? `Did ${gate.label} happen?` : gate.label;
   const head = h("header", {}, h("span", { class: `sign ${gate.in_doubt ? "doubt" : "wait"}` }, icon(gate.in_doubt ? "in_doubt" : "suspended")), h("h3", {}, title), since, due, gate.gate !== gate.label && h("code", {}, gate.gate));
   const shown = gate.show ? h("div", { class: "shown" }, tree(gate.show, { whole: (path) => whole(gate.start, ["payload", gate.in_doubt ? "args" : "show"], path), open: 3 })) : null;

@@ -58,7 +58,11 @@ class Page {
   }
 
   async follow() {
-    const next = source.about.file ? { ...placeOf(location.hash), id: source.data.run.id } : placeOf(location.hash);
+    const next = placeOf(location.hash);
+    if (source.about.file) {
+      if (next.id === null) next.n = source.data.at;
+      next.id = source.data.run.id;
+    }
     const isOther = next.id !== this.place.id || !this.shown;
     this.place = next;
     this.root.classList.toggle("at-run", next.id !== null);

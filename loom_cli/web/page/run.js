@@ -83,6 +83,9 @@ export function runPage(id, go) {
     bars.load(told, between[0], between[1], isLong);
   }
 
+  /** How long ago; in a file, which is read at any time, when. */
+  const ago = (time) => (source.about.file ? dateTime(time) : distance(time, run.now));
+
   function drawHead() {
     const status = run.cancelling ? "cancelling" : run.status;
     const fact = (name, value, title) => value && h("div", { class: "fact" }, h("dt", {}, name), h("dd", { title }, value));
@@ -93,12 +96,12 @@ export function runPage(id, go) {
       h("div", { class: "title" }, h("h2", { title: run.id }, run.id), copy, copied, pill(status), run.simulated && h("span", { class: "tag simulated", title: "Simulators stand in for its effects" }, "simulated")),
       h("dl", { class: "facts" },
         fact("flow", `${run.flow}${run.version === "1" ? "" : ` v${run.version}`}`),
-        fact("started", distance(run.started_at, run.now), dateTime(run.started_at)),
-        fact(run.ended ? "took" : "last event", run.ended ? duration(run.at - run.started_at) : distance(run.at, run.now), dateTime(run.at)),
+        fact("started", ago(run.started_at), dateTime(run.started_at)),
+        fact(run.ended ? "took" : "last event", run.ended ? duration(run.at - run.started_at) : ago(run.at), dateTime(run.at)),
         fact("events", (run.last + 1).toLocaleString("en")),
         fact("by", run.principal),
         fact("driver", run.driver),
-        fact("wakes", run.wake_at && !run.ended ? distance(run.wake_at, run.now) : null, run.wake_at && dateTime(run.wake_at)),
+        fact("wakes", run.wake_at && !run.ended ? ago(run.wake_at) : null, run.wake_at && dateTime(run.wake_at)),
         fact("waits for", run.why),
         fact("attempt", run.generation ? `${run.generation + 1}` : null, "Tried again from its failure"),
         fact("child of", run.parent && link(run.parent.id)),
@@ -144,8 +147,8 @@ export function runPage(id, go) {
   function drawPlace(line) {
     slider.setAttribute("aria-valuetext", line ? `event ${at}, ${line.type} ${line.about}` : `event ${at}`);
     put(place, h("b", {}, `event ${at}`), h("span", { class: "muted" }, ` of ${run.last}`), line && h("span", { class: `type ${line.tone || ""}` }, line.type), line && h("time", { class: "muted", title: dateTime(line.at) }, clock(line.at)));
-    follow.hidden = follows || run.ended;
-    element.classList.toggle("following", follows && !run.ended);
+    follow.hidden = follows || run.ended || source.about.file;
+    element.classList.toggle("following", follows && !run.ended && !source.about.file);
   }
 
   function drawTabs() {

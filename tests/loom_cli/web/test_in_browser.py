@@ -309,13 +309,17 @@ def test_one_file_is_read_slid_and_searched_without_a_server(tmp_path: Path, bro
     store = tmp_path / ".loom" / "loom.db"
     apart(lambda: story_at(store))
     apart(lambda: asyncio.run(evil(store)))
-    assert apart(lambda: loom_command("inspect", "refund-41", "--html", "run.html", folder=tmp_path)).status == 0
+    assert (
+        apart(lambda: loom_command("inspect", "refund-41", "--html", "run.html", "--at", "3", folder=tmp_path)).status
+        == 0
+    )
     assert apart(lambda: loom_command("inspect", "evil-", "--html", "evil.html", folder=tmp_path)).status == 0
     digest = apart(lambda: loom_command("show", "refund-41", "--at", "5", "--json", folder=tmp_path)).json["digest"]
 
     with watched(browser) as page:
         page.goto((tmp_path / "run.html").as_uri())
         page.locator(".event-row.current").wait_for()
+        expect(page.locator(".place b")).to_have_text("event 3")
         page.locator("#slider").fill("5")
         expect(page.locator(".place b")).to_have_text("event 5")
         page.click("#tab-state")
