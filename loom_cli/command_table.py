@@ -85,7 +85,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
         Row("logs", "loom_cli.commands.logs", "Print the events of an execution, or follow them"),
         Row("tail", "loom_cli.commands.tail", "Follow the events of all runs, whoever drives them"),
         Row("watch", "loom_cli.commands.watch", "Watch a run go on until it has ended"),
-        Row("debug", "loom_cli.commands.debug", "Replay a run and stop in the body of its flow"),
+        Row("debug", "loom_cli.commands.debug", "Look at a run at any time of it, and inside its flow"),
         Row("inspect", "loom_cli.commands.inspect", "Look at runs in the browser: timeline, slider, state, live"),
         Row("graph", "loom_cli.commands.graph", "Draw a flow, with what a run visited of it"),
         Row(

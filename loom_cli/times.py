@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, time
 from typing import Final
 
 _SECOND: Final = 1000
 _UNITS: Final = (("d", 86_400 * _SECOND), ("h", 3_600 * _SECOND), ("m", 60 * _SECOND), ("s", _SECOND))
+_TIME_OF_DAY: Final = re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -69,6 +71,19 @@ def time_of_day(at_ms: int) -> str:
 def day(at_ms: int) -> str:
     """Return the date of *at_ms*."""
     return _formatted(at_ms, "%Y-%m-%d")
+
+
+def time_meant(text: str, near_ms: int) -> int | None:
+    """Return the time that *text* is: ISO 8601, or a time of day, then on the day of *near_ms*; None: it is none."""
+    near = _local(near_ms)
+    try:
+        if near is not None and _TIME_OF_DAY.fullmatch(text):
+            at = datetime.combine(near.date(), time.fromisoformat(text), near.tzinfo)
+        else:
+            at = datetime.fromisoformat(text).astimezone()
+        return round(at.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _unit_of(ms: int) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.benchmarks.branches import branches
 from tests.benchmarks.command import command_help, command_ps, command_version
+from tests.benchmarks.debugging import debugging
 from tests.benchmarks.deploying import deploying
 from tests.benchmarks.disk import disk
 from tests.benchmarks.folding import folding
@@ -43,6 +44,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Scale], Iterator[Line]]]] = {
     "lease-free": lease_free,
     "worker-memory": worker_memory,
     "pick-up": pick_up,
+    "debug": debugging,
     "deploy-check": deploying,
     "snapshot-load": snapshot_load,
     "snapshot-bytes": snapshot_bytes,

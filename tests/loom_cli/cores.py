@@ -40,7 +40,7 @@ OF_LOOKING: Final[dict[str, Core]] = {
         points,
         lambda: points(hello_view(), Wish(["before:greet"])),
         lambda found: found == [Point("before", "greet")],
-        "debug r1",
+        "debug r1 --break end",
     ),
 }
 

@@ -193,7 +193,7 @@ def test_an_event_stops_where_the_body_stands_then_or_next(shop: Path, number: i
     ],
 )
 def test_without_a_place_it_is_told_where_the_log_ends_and_how(shop: Path, run: str, head: str, how: str) -> None:
-    done = loom("debug", run, folder=shop)
+    done = loom("debug", run, "--break", "end", folder=shop)
 
     assert done.out.startswith(head)
     assert how in done.err
@@ -202,7 +202,7 @@ def test_without_a_place_it_is_told_where_the_log_ends_and_how(shop: Path, run: 
 def test_a_link_of_a_chain_is_told_as_one(shop: Path) -> None:
     assert loom("run", "again", "--input", "1", "--id", "chain", "-q", folder=shop).status == 0
 
-    first, last = (loom("debug", run, folder=shop) for run in ("chain~1", "chain"))
+    first, last = (loom("debug", run, "--break", "end", folder=shop) for run in ("chain~1", "chain"))
 
     assert "the run goes on as chain~2" in first.err
     assert "continue_as_new" in first.out
@@ -218,13 +218,13 @@ def test_a_run_of_which_events_were_archived_stops_without_the_states_that_are_n
 
     assert compacted is not None
     assert (done.json["stops"][0]["id"], done.json["stops"][0]["digest"]) == ("pay", None)
-    assert f"events up to {compacted} are in an archive" in loom("debug", "ended", folder=shop).err
+    assert f"events up to {compacted} are in an archive" in loom("debug", "ended", "--break", "end", folder=shop).err
 
 
 def test_what_a_body_holds_drives_no_terminal_and_need_not_show_itself(shop: Path) -> None:
     assert loom("run", "odd", "--id", "odd", "-q", folder=shop).status == 3
 
-    done = loom("debug", "odd", folder=shop)
+    done = loom("debug", "odd", "--break", "end", folder=shop)
 
     assert "\x1b" not in done.out
     assert "loud = <Loud" in done.out
@@ -251,7 +251,7 @@ def test_what_is_no_place_is_refused_in_words(shop: Path, place: str, code: str)
 def test_changed_code_is_stopped_where_it_does_not_fit(shop: Path) -> None:
     write(shop, APP.replace("risk = await ctx.run(assess, amount)", "risk = await ctx.run(pay, amount)"))
 
-    done = loom("debug", "ended", folder=shop)
+    done = loom("debug", "ended", "--break", "end", folder=shop)
 
     assert done.out.startswith("the flow does not fit its log here")
     assert "breaks" in done.err

@@ -1,0 +1,94 @@
+"""What each key does: the one table from which keys are carried out, shown below the panes, and explained on `?`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from loom_cli.tui.model import (
+    PANES,
+    Move,
+    along_call,
+    by_events,
+    filtered,
+    marked,
+    next_clock,
+    next_pane,
+    shows,
+    to_failure,
+    to_mark,
+    to_match,
+)
+
+
+class Bound(NamedTuple):
+    """One thing to do: the keys that do it, as Textual names them, and as they are shown; in words; as a move, if it is one.
+
+    *action* is the name of what the app does where it is no move. *short* is what stands below the panes, "" where there is no room.
+    """
+
+    keys: tuple[str, ...]
+    shown: str
+    words: str
+    move: Move | None = None
+    action: str = ""
+    short: str = ""
+
+
+KEYS: Final[Mapping[str, tuple[Bound, ...]]] = {
+    "Move in time": (
+        Bound(("down", "j"), "\u2193 j", "the next event, or line of a pane", action="down"),
+        Bound(("up", "k"), "\u2191 k", "the one before", action="up"),
+        Bound(("right", "l"), "\u2192 l", "one event on; in a pane: open what is under the cursor", action="right"),
+        Bound(("left", "h"), "\u2190 h", "one event back; in a pane: close it", action="left"),
+        Bound(("pagedown", "space"), "PgDn", "a page on", action="page_down"),
+        Bound(("pageup", "b"), "PgUp", "a page back", action="page_up"),
+        Bound(("home", "g"), "Home g", "the first event", action="first"),
+        Bound(("end", "G"), "End G", "the last event; new ones are followed", action="last"),
+        Bound(("f",), "f", "the next thing that went wrong", to_failure(back=False), short="failure"),
+        Bound(("F",), "F", "the one before that went wrong", to_failure(back=True)),
+        Bound(("right_square_bracket",), "]", "the next event of the same call", along_call(back=False)),
+        Bound(("left_square_bracket",), "[", "the event before of the same call", along_call(back=True)),
+        Bound(
+            ("colon",), ":", "go to an event by number, +2.5s, a time of day, or a call", action="go_to", short="go to"
+        ),
+        Bound(("full_stop",), ".", "one event on, whatever is filtered", by_events(1)),
+        Bound(("comma",), ",", "one event back", by_events(-1)),
+    ),
+    "Look": (
+        *(
+            Bound((str(number),), str(number), f"the pane {title}", shows(pane))
+            for number, (pane, title) in enumerate(PANES.items(), start=1)
+        ),
+        Bound(("right_parenthesis",), ")", "the next pane", next_pane(1)),
+        Bound(("left_parenthesis",), "(", "the pane before", next_pane(-1)),
+        Bound(("tab", "shift+tab"), "Tab", "between the timeline and the pane", action="other_side", short="side"),
+        Bound(("enter",), "Enter", "open or close what is under the cursor", action="unfold"),
+        Bound(("z",), "z", "give one side the whole screen", action="zoom", short="zoom"),
+        Bound(("t",), "t", "times since the start, since the event before, or of the day", next_clock),
+    ),
+    "Find and compare": (
+        Bound(
+            ("slash",), "/", "search: words, type:STEP_*, call:fetch, is:failure, by:ada", action="search", short="find"
+        ),
+        Bound(("n",), "n", "the next one that was found", to_match(back=False)),
+        Bound(("N",), "N", "the one before that was found", to_match(back=True)),
+        Bound(("ampersand",), "&", "show only what was found, or everything again", filtered),
+        Bound(("m",), "m", "mark this event, or take the mark off: changes are from it on", marked, short="mark"),
+        Bound(("apostrophe",), "'", "go to the mark", to_mark),
+        Bound(("D",), "D", "name the state here by its digest", action="digest"),
+    ),
+    "Act": (
+        Bound(("B",), "B", "begin a fork here", action="fork", short="fork"),
+        Bound(("A",), "A", "answer a gate that is open", action="answer"),
+        Bound(("R",), "R", "retry the run from its failure", action="retry"),
+        Bound(("o",), "o", "look at another run: the next link, a fork, a child, by its id", action="open"),
+        Bound(("e",), "e", "export the view: SVG, text or JSON", action="export"),
+        Bound(("question_mark", "f1"), "?", "this help", action="help", short="help"),
+        Bound(("q", "ctrl+c", "ctrl+q"), "q", "leave", action="leave", short="leave"),
+    ),
+}
+"""By what they are for, in the order of the help."""
+
+BY_KEY: Final = {key: bound for group in KEYS.values() for bound in group for key in bound.keys}
+FOOT: Final = tuple(bound for group in KEYS.values() for bound in group if bound.short)

@@ -1,0 +1,232 @@
+"""What draws: lists of lines of which only those in sight are made, and single lines. The text is made harmless here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from loom_cli.safe_text import safe
+from loom_cli.screen import Styled
+
+Line = Iterable[Styled]
+
+_STYLES: Final = {
+    "": Style(),
+    "quiet": Style(color="#8b98a9"),
+    "name": Style(color="#e6edf3"),
+    "strong": Style(bold=True),
+    "bold": Style(bold=True),
+    "dim": Style(color="#8b98a9"),
+    "title": Style(color="#0d1117", bgcolor="#79c0ff", bold=True),
+    "good": Style(color="#3fc5a0"),
+    "bad": Style(color="#ff8a65"),
+    "waits": Style(color="#e8c35a"),
+    "running": Style(color="#6cb6ff"),
+    "doubt": Style(color="#dc9ef2"),
+    "accent": Style(color="#79c0ff"),
+    "took": Style(color="#b9cbe0"),
+    "number": Style(color="#a5d6ff"),
+    "mark": Style(color="#f2cc60", bold=True),
+    "cursor": Style(color="#f2cc60"),
+    "key": Style(color="#79c0ff", bold=True),
+    "new": Style(color="#3fc5a0"),
+    "changed": Style(color="#f2cc60"),
+    "gone": Style(color="#ff8a65"),
+    "lane0": Style(color="#6cb6ff"),
+    "lane1": Style(color="#e8c35a"),
+    "lane2": Style(color="#3fc5a0"),
+    "lane3": Style(color="#dc9ef2"),
+    "lane4": Style(color="#ff8a65"),
+    "lane5": Style(color="#b9cbe0"),
+    "chosen": Style(bgcolor="#26456b", bold=True),
+    "chosen_beside": Style(bgcolor="#1d2b3f"),
+    "bar": Style(color="#35507a"),
+    "bar_back": Style(color="#21262d"),
+    "tab": Style(color="#8b98a9"),
+    "tab_chosen": Style(color="#0d1117", bgcolor="#79c0ff", bold=True),
+}
+"""The roles of text. Blue, orange, yellow and bluish green are told apart by most eyes; what they say is said by a sign or a word too."""
+
+
+@cache
+def style_of(roles: str) -> Style:
+    """Return how text of these roles, words of `_STYLES`, looks."""
+    return Style.combine([Style.null(), *(_STYLES[role] for role in roles.split())])
+
+
+def strip_of(line: Line, width: int, base: Style) -> Strip:
+    """Return *line* as cells: harmless, and cut to *width*."""
+    segments = [Segment(safe(piece.text), base + style_of(piece.style)) for piece in line if piece.text]
+    return Strip(segments).adjust_cell_length(width, base)
+
+
+class Row(Widget):
+    """One line."""
+
+    DEFAULT_CSS = "Row { height: 1; }"
+
+    class Picked(Message):
+        """A cell of the line was clicked."""
+
+        def __init__(self, row: Row, x: int) -> None:
+            self.row, self.x = row, x
+            super().__init__()
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._line: tuple[Styled, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What the line says."""
+        return "".join(safe(piece.text) for piece in self._line)
+
+    def say(self, line: Line) -> None:
+        """Draw *line*, where it is another."""
+        told = tuple(line)
+        if told != self._line:
+            self._line = told
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        return strip_of(self._line, self.size.width, self.rich_style)
+
+    def on_click(self, event: events.Click) -> None:
+        self.post_message(self.Picked(self, event.x))
+
+
+class Listing(Widget, can_focus=True):
+    """Lines of which one is under the cursor. A line is made when it is in sight, and drawn again when it may be another."""
+
+    # It scrolls by itself: a change of the size of a Textual scroll view lays out the whole screen anew, at every step.
+
+    class Picked(Message):
+        """A line was clicked."""
+
+        def __init__(self, listing: Listing, at: int) -> None:
+            self.listing, self.at = listing, at
+            super().__init__()
+
+    def __init__(self, *, id: str, has_cursor: bool = True) -> None:
+        super().__init__(id=id)
+        self.can_focus = has_cursor
+        self.count, self.cursor, self.top = 0, -1, 0
+        self._is_dragging = False
+        self._drawn = Style.null(), 1, 1
+        self._line_of: Callable[[int, int], Line] = lambda at, width: ()
+
+    @property
+    def page(self) -> int:
+        """How many lines are in sight."""
+        return max(self.size.height, 1)
+
+    @property
+    def width(self) -> int:
+        """How many cells a line has."""
+        return max(self.size.width - 1, 1)
+
+    def text_of(self, at: int) -> str:
+        """Return what line *at* says."""
+        return "".join(safe(piece.text) for piece in self._line_of(at, self.width))
+
+    def show(self, count: int, line_of: Callable[[int, int], Line], cursor: int, *, is_same: bool = False) -> None:
+        """Draw *count* lines, which *line_of* makes for a width, with the *cursor* in sight; -1: there is none.
+
+        *is_same* says that the lines are those drawn before, but for where the cursor was and is.
+        """
+        before, top, known = self.cursor, self.top, self.count
+        self._line_of, self.count = line_of, count
+        self.cursor = min(cursor, count - 1)
+        self._bring_into_sight()
+        if is_same and (top, known) == (self.top, count):
+            for at in {before, self.cursor}:
+                self.refresh(Region(0, at - self.top, self.size.width, 1))
+        else:
+            self.refresh()
+
+    def scroll_by(self, count: int) -> None:
+        """Have other lines in sight."""
+        top = max(min(self.top + count, self.count - self.page), 0)
+        if top != self.top:
+            self.top = top
+            self.refresh()
+
+    def _bring_into_sight(self) -> None:
+        at = max(self.cursor, 0)
+        self.top = max(min(self.top, self.count - self.page, at), at - self.page + 1, 0)
+
+    def on_resize(self) -> None:
+        self._bring_into_sight()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._drawn = (
+            self.rich_style,
+            self.width,
+            self.page,
+        )  # each takes long to find out, and is the same for all lines
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        base, width, _ = self._drawn
+        at = self.top + y
+        line = self._line_of(at, width) if at < self.count else ()
+        if at == self.cursor and at < self.count:
+            base += style_of("chosen" if self.has_focus else "chosen_beside")
+        return Strip.join([strip_of(line, width, base), Strip([Segment(*self._bar(y))], 1)])
+
+    def _bar(self, y: int) -> tuple[str, Style]:
+        """Return what the scroll bar shows in row *y*."""
+        base, _, page = self._drawn
+        if self.count <= page:
+            return " ", base
+        size = max(page * page // self.count, 1)
+        begin = (page - size) * self.top // max(self.count - page, 1)
+        return ("\u2588", style_of("bar")) if begin <= y < begin + size else ("\u2502", style_of("bar_back"))
+
+    # -- the mouse -----------------------------------------------------------------------------------------------
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.scroll_by(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.scroll_by(-3)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.x >= self.width and self.count > self.page:
+            self._is_dragging = True
+            self.capture_mouse()
+            self._drag(event.y)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._is_dragging:
+            self._drag(event.y)
+
+    def on_mouse_up(self) -> None:
+        if self._is_dragging:
+            self._is_dragging = False
+            self.release_mouse()
+
+    def _drag(self, y: int) -> None:
+        self.scroll_by(y * (self.count - self.page) // max(self.page - 1, 1) - self.top)
+
+    def on_click(self, event: events.Click) -> None:
+        at = self.top + event.y
+        if event.x < self.width and at < self.count:
+            self.post_message(self.Picked(self, at))
