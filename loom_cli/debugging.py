@@ -15,7 +15,6 @@ from loom_cli.cli import Cli
 from loom_cli.errors import CommandRefused, Usage
 from loom_cli.exits import ExitCode
 from loom_cli.hints import Hints
-from loom_cli.principals import principal_of
 from loom_cli.tui.exporting import view_json
 from loom_cli.tui.loading import opened, rest
 from loom_cli.tui.model import Model, at_event
@@ -48,7 +47,7 @@ class Debugging:
 
     def __init__(self, cli: Cli, *, app: str | None, store: str | None, principal: str | None) -> None:
         self._cli, self._app, self._store = cli, app, store
-        self._principal = principal_of(principal)
+        self._principal = principal
 
     def look(self, text: str, at: int | None, against: int | None) -> ExitCode:
         """Show the run that *text* means until somebody leaves.
@@ -91,7 +90,17 @@ class Debugging:
             import textual  # noqa: F401
         except ModuleNotFoundError as missing:
             raise NotInstalled from missing
+        from loom_cli.tui.acting import Wired
         from loom_cli.tui.app import Debugger
 
         now_ms: Callable[[], int] = self._cli.now_ms
-        return Debugger(self._cli.reader(self._store), text, at=at, against=against, now_ms=now_ms)
+        wired = Wired(self._app, self._store, self._principal)
+        return Debugger(
+            self._cli.reader(self._store),
+            text,
+            at=at,
+            against=against,
+            now_ms=now_ms,
+            folder=self._cli.folder,
+            wired=wired,
+        )

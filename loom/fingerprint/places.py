@@ -10,6 +10,8 @@ from typing import Any, Final
 
 _NOT_THE_AUTHORS: Final = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).parent))
 
+_LOOP_RUNS: Final = asyncio.Handle._run.__code__  # noqa: SLF001  # no public name for where a loop calls what runs in it
+
 
 def location_of(task: asyncio.Task[Any] | None) -> str:
     """Return `file:line` of the innermost frame of the author's that *task* stands at, "" when there is none."""
@@ -23,8 +25,10 @@ def standing_frames(task: asyncio.Task[Any] | None) -> list[types.FrameType]:
 
 
 def running_frames(frame: types.FrameType | None) -> list[types.FrameType]:
-    """Return the author's frames that *frame* was called from, the outermost first, up to what Loom had called."""
+    """Return the author's frames that *frame* was called from, the outermost first, up to what Loom, or the loop, had called."""
     while frame is not None and not is_authors(frame):
+        if frame.f_code is _LOOP_RUNS:  # what lies above has started the loop, and not what runs in it
+            return []
         frame = frame.f_back
     frames: list[types.FrameType] = []
     while frame is not None and is_authors(frame):

@@ -34,7 +34,13 @@ class Bound(NamedTuple):
     action: str = ""
     short: str = ""
 
+    @property
+    def is_talk(self) -> bool:
+        """Whether somebody is asked something on the way (doing.py)."""
+        return self.action in _TALKS
 
+
+_TALKS: Final = frozenset({"help", "search", "go_to", "fork", "edit", "answer", "go_on", "pdb", "open", "export"})
 KEYS: Final[Mapping[str, tuple[Bound, ...]]] = {
     "Move in time": (
         Bound(("down", "j"), "\u2193 j", "the next event, or line of a pane", action="down"),
@@ -80,8 +86,10 @@ KEYS: Final[Mapping[str, tuple[Bound, ...]]] = {
     ),
     "Act": (
         Bound(("B",), "B", "begin a fork here", action="fork", short="fork"),
-        Bound(("A",), "A", "answer a gate that is open", action="answer"),
-        Bound(("R",), "R", "retry the run from its failure", action="retry"),
+        Bound(("E",), "E", "begin a fork in which this call came out otherwise", action="edit"),
+        Bound(("A",), "A", "answer a gate that is open", action="answer", short="answer"),
+        Bound(("R",), "R", "retry a run that failed, or go on with one that can", action="go_on"),
+        Bound(("P",), "P", "stop in the flow where it stood here, with pdb", action="pdb"),
         Bound(("o",), "o", "look at another run: the next link, a fork, a child, by its id", action="open"),
         Bound(("e",), "e", "export the view: SVG, text or JSON", action="export"),
         Bound(("question_mark", "f1"), "?", "this help", action="help", short="help"),

@@ -12,7 +12,8 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from loom_cli.readable import readable
-from loom_cli.screen import Styled, cell_len
+from loom_cli.screen import Styled
+from loom_cli.times import date_time
 
 Json: TypeAlias = Any
 Key: TypeAlias = tuple[str, ...]
@@ -23,6 +24,8 @@ GROUP: Final = 100
 """So many children at most stand in a row; more are in groups."""
 BRIEF_MAX: Final = 400
 _READABLE_MAX: Final = 2_000
+_A_TIME: Final = 10**11
+"""A number under a name of a time is one from this on, in milliseconds since the epoch."""
 _TEXT_LINES_MAX: Final = 400
 _TEXT_WIDTH: Final = 100
 
@@ -101,6 +104,10 @@ def value_node(key: Key, name: str, value: Json, *, mark_of: MarkOf = unmarked, 
         case str() if len(value) > BRIEF_MAX or "\n" in value:
             label = (*begin, Styled(brief(value)), Styled(f"  {len(value):,} characters", "dim"))
             return Node(key, label, lambda: _text_lines(key, value), mark, is_open)
+        case int() if name.endswith("_at") and value > _A_TIME:
+            return Node(
+                key, (*begin, Styled(f"{value}", "number"), Styled(f"  {date_time(value)}", "quiet")), None, mark
+            )
         case _:
             return Node(key, (*begin, Styled(brief(value), _style_of(value))), None, mark)
 
@@ -221,28 +228,3 @@ def _tokens(value: Json, limit: int) -> Iterator[str]:
             yield json.dumps(value[: limit + 1], ensure_ascii=False)
         case _:
             yield json.dumps(value, ensure_ascii=False, default=str)
-
-
-def cut(pieces: Iterable[Styled], width: int) -> tuple[Styled, ...]:
-    """Return *pieces* within *width* cells."""
-    kept: list[Styled] = []
-    left = width
-    for piece in pieces:
-        cells = cell_len(piece.text)
-        if cells > left:
-            kept.append(Styled(_first_cells(piece.text, left - 1) + "\u2026", piece.style) if left > 0 else Styled(""))
-            break
-        kept.append(piece)
-        left -= cells
-    return tuple(kept)
-
-
-def _first_cells(text: str, width: int) -> str:
-    if text.isascii():
-        return text[: max(width, 0)]
-    taken = 0
-    for at, character in enumerate(text):
-        taken += cell_len(character)
-        if taken > width:
-            return text[:at]
-    return text

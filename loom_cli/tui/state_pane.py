@@ -23,6 +23,7 @@ from loom_cli.wording import counted
 
 Event = EventEnvelope[Any]
 
+_UNTOLD: Final = frozenset({"id", "ordinal", "digest", "start"})
 _NEWEST: Final = 100
 DIGEST_MAX: Final = 2_000
 """The state of a longer run is named only when somebody asks: to name it, the whole of it is walked."""
@@ -230,9 +231,25 @@ def _change_nodes(change: Change, log: OpenLog) -> Iterator[Node]:
     yield line(key, Styled(" \u203a ".join(_path_words(change.path, log)), "name"))
     for side, value in (("before", change.before), ("after", change.after)):
         if value is not MISSING:
-            node = value_node((*key, side), "", value)
+            node = _event_node((*key, side), value) if _is_event(value) else value_node((*key, side), "", value)
             mark: Mark = "gone" if side == "before" else "new"
             yield node._replace(label=(Styled("  "), *node.pieces), mark=mark)
+
+
+def _is_event(value: Any) -> bool:
+    return isinstance(value, dict) and {"sequence", "type", "payload"} <= value.keys()
+
+
+def _event_node(key: Key, event: dict[str, Any]) -> Node:
+    """Return an event of a state with what it says first."""
+    payload = event["payload"]
+    said = (
+        {name: value for name, value in payload.items() if name not in _UNTOLD}
+        if isinstance(payload, dict)
+        else payload
+    )
+    label = (Styled(f"{event['type']} ", ""), Styled(brief(as_read(said)) if said else "", "quiet"))
+    return Node(key, label, lambda: [value_node((*key, name), name, value) for name, value in event.items()])
 
 
 def _path_words(path: Sequence[str], log: OpenLog) -> Iterator[str]:

@@ -66,7 +66,10 @@ def style_of(roles: str) -> Style:
 def strip_of(line: Line, width: int, base: Style) -> Strip:
     """Return *line* as cells: harmless, and cut to *width*."""
     segments = [Segment(safe(piece.text), base + style_of(piece.style)) for piece in line if piece.text]
-    return Strip(segments).adjust_cell_length(width, base)
+    strip = Strip(segments)
+    if strip.cell_length <= width:
+        return strip.extend_cell_length(width, base)
+    return Strip.join([strip.crop(0, width - 1), Strip([Segment("\u2026", base + style_of("quiet"))], 1)])
 
 
 class Row(Widget):
@@ -134,9 +137,13 @@ class Listing(Widget, can_focus=True):
         """How many cells a line has."""
         return max(self.size.width - 1, 1)
 
+    def line(self, at: int) -> Line:
+        """Return line *at*."""
+        return self._line_of(at, self.width)
+
     def text_of(self, at: int) -> str:
         """Return what line *at* says."""
-        return "".join(safe(piece.text) for piece in self._line_of(at, self.width))
+        return "".join(safe(piece.text) for piece in self.line(at))
 
     def show(self, count: int, line_of: Callable[[int, int], Line], cursor: int, *, is_same: bool = False) -> None:
         """Draw *count* lines, which *line_of* makes for a width, with the *cursor* in sight; -1: there is none.
