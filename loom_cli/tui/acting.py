@@ -109,6 +109,11 @@ class Actings:
     def __init__(self) -> None:
         self._running: dict[asyncio.subprocess.Process, asyncio.Event] = {}
 
+    @property
+    def are_running(self) -> bool:
+        """Whether any is carried out just now."""
+        return bool(self._running)
+
     async def run(self, act: Act) -> Done:
         """Carry *act* out, and return how it ended. A task that is cancelled meanwhile stops it as Ctrl-C does, and waits for it."""
         pipe = asyncio.subprocess.PIPE

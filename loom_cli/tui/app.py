@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable, Iterator
-from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -18,7 +16,6 @@ from textual.containers import Container
 
 from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
-from loom.kernel.codec import decode_events
 from loom.lenses.sifting import Sift
 from loom.spi.event_store import Storage
 from loom_cli.reading import unread_of
@@ -29,6 +26,7 @@ from loom_cli.tui.drawing import Drawing, pane_at
 from loom_cli.tui.keys import BY_KEY
 from loom_cli.tui.model import Model, Move
 from loom_cli.tui.open_log import OpenLog
+from loom_cli.tui.reading import Reading
 from loom_cli.tui.widgets import Line, Listing, Row
 
 if TYPE_CHECKING:
@@ -36,9 +34,6 @@ if TYPE_CHECKING:
 
 WIDE: Final = 120
 """From so many cells on, the pane stands beside the timeline, not below it."""
-_SLICE_S: Final = 0.008
-_PATIENCE_S: Final = 0.15
-_REDRAW_S: Final = 0.1
 
 
 class Debugger(App[None]):
@@ -83,7 +78,8 @@ class Debugger(App[None]):
         self.failure: LoomError | None = None
         """Why there was nothing to show."""
         self._is_moved = False
-        self._touched_at = 0.0
+        self.touched_at = 0.0
+        """When a key was pressed last, by the clock that never goes back."""
 
     def compose(self) -> ComposeResult:
         yield Row(id="head")
@@ -122,11 +118,11 @@ class Debugger(App[None]):
         self.drawing, self._is_moved = Drawing(self), False
         self.drawing.unread = unread
         if log.is_read:
-            self._settle(at, against)
+            self.settle(at, against)
         self.drawing.all()
-        self.run_worker(self._read_on(at, against), exclusive=True, group="reading")
+        self.run_worker(Reading(self, self._storage).read_on(at, against), exclusive=True, group="reading")
 
-    def _settle(self, at: int | None, against: int | None) -> None:
+    def settle(self, at: int | None, against: int | None) -> None:
         """Stand where the command says, else at the end, unless somebody has moved meanwhile."""
         if not self._is_moved:
             last = len(self.log_.rows) - 1
@@ -134,58 +130,11 @@ class Debugger(App[None]):
         if against is not None and self.model.mark is None:
             self.model = moves.with_mark(self.model, self.log_, against)
 
-    async def _read_on(self, at: int | None, against: int | None) -> None:
-        log = self.log_
-        try:
-            if not log.is_read:
-                await self._read_rest(log)
-                self._settle(at, against)
-                self.drawing.all()
-            async with aclosing(loading.followed(self._storage, log)) as feed:
-                async for event in feed:
-                    log.add([event])
-                    self.model = moves.grown(self.model, log)
-                    self.call_later(self._arrived)
-        except LoomError as error:
-            log.problem, log.is_read = error, True
-            self.drawing.all()
-
-    async def _read_rest(self, log: OpenLog) -> None:
-        """Read what is left, in slices that leave the keys their turn."""
-        gc.disable()  # the collector would walk all that is made here, again and again, in the middle of a key
-        drawn_at = time.monotonic()
-        try:
-            async with aclosing(loading.rest(self._storage, log)) as pages:
-                async for page in pages:
-                    done = 0
-                    while done < len(page):
-                        until = time.monotonic() + _SLICE_S
-                        while done < len(page) and time.monotonic() < until:
-                            log.add(decode_events(log.run_id, page[done : done + 20]))
-                            done += 20
-                        if time.monotonic() - drawn_at > _REDRAW_S:
-                            self.drawing.growth()
-                            drawn_at = time.monotonic()
-                        await asyncio.sleep(_SLICE_S * 4 if time.monotonic() - self._touched_at < _PATIENCE_S else 0)
-                    if log.problem is not None:
-                        break
-        finally:
-            gc.freeze()
-            gc.enable()
-        log.is_read = True
-
-    async def _arrived(self) -> None:
-        self.drawing.unread = await unread_of(self._storage, self.log_.run_id)
-        while self.log_.sift_some(1000):
-            pass
-        self.drawing.forget_sources()
-        self.drawing.all()
-
     # -- what somebody does --------------------------------------------------------------------------------------
 
     def move(self, move: Move) -> None:
         """Carry out a move of the model, and draw what it comes to."""
-        self._is_moved, self._touched_at = True, time.monotonic()
+        self._is_moved, self.touched_at = True, time.monotonic()
         before = self.model
         self.model = move(before, self.log_)
         if self.model.at != before.at:

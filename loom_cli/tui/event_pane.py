@@ -96,7 +96,7 @@ def _attempt_node(attempt: Attempt, call: Call) -> Node:
         Styled(f"  {after}, {took}{said}", "quiet"),
     )
     failure = attempt.failure
-    return Node(key, label, (lambda: failure_nodes(key, failure)) if failure else None)
+    return Node(key, label, (lambda: failure_nodes((*key, "failure"), failure)) if failure else None)
 
 
 def _told(log: OpenLog, model: Model, call: Call) -> list[Event]:

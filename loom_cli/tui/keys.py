@@ -51,7 +51,7 @@ KEYS: Final[Mapping[str, tuple[Bound, ...]]] = {
         Bound(("pageup", "b"), "PgUp", "a page back", action="page_up"),
         Bound(("home", "g"), "Home g", "the first event", action="first"),
         Bound(("end", "G"), "End G", "the last event; new ones are followed", action="last"),
-        Bound(("f",), "f", "the next thing that went wrong", to_failure(back=False), short="failure"),
+        Bound(("f",), "f", "the next thing that went wrong", to_failure(back=False), short="failed"),
         Bound(("F",), "F", "the one before that went wrong", to_failure(back=True)),
         Bound(("right_square_bracket",), "]", "the next event of the same call", along_call(back=False)),
         Bound(("left_square_bracket",), "[", "the event before of the same call", along_call(back=True)),
@@ -70,7 +70,7 @@ KEYS: Final[Mapping[str, tuple[Bound, ...]]] = {
         Bound(("left_parenthesis",), "(", "the pane before", next_pane(-1)),
         Bound(("tab", "shift+tab"), "Tab", "between the timeline and the pane", action="other_side", short="side"),
         Bound(("enter",), "Enter", "open or close what is under the cursor", action="unfold"),
-        Bound(("z",), "z", "give one side the whole screen", action="zoom", short="zoom"),
+        Bound(("z",), "z", "give one side the whole screen", action="zoom"),
         Bound(("t",), "t", "times since the start, since the event before, or of the day", next_clock),
     ),
     "Find and compare": (

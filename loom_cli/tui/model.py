@@ -62,10 +62,22 @@ def row_of_event(model: Model, log: OpenLog) -> int:
 
 
 def at_event(model: Model, log: OpenLog, index: int, *, says: str = "") -> Model:
-    """Return *model* with the cursor on an event; it follows exactly when that is the last."""
+    """Return *model* with the cursor on an event; it follows exactly when that is the last.
+
+    Where only what was found is shown, and this event was not, everything is shown again.
+    """
     last = len(log.rows) - 1
     index = min(max(index, 0), max(last, 0))
-    return replace(model, at=index, follows=index == last, says=says)
+    only = model.only_matches and is_match(log, index)
+    if model.only_matches and not only:
+        says = says or "everything is shown again"
+    return replace(model, at=index, follows=index == last, only_matches=only, says=says)
+
+
+def is_match(log: OpenLog, index: int) -> bool:
+    """Tell whether a search has found this event."""
+    at = bisect_right(log.matches, index) - 1
+    return at >= 0 and log.matches[at] == index
 
 
 Move: TypeAlias = Callable[[Model, OpenLog], Model]
@@ -198,7 +210,9 @@ def saying(words: str) -> Move:
 
 def grown(model: Model, log: OpenLog) -> Model:
     """Return *model* once more events have come."""
-    return replace(model, at=len(log.rows) - 1) if model.follows and log.rows else model
+    if not model.follows or model.only_matches or not log.rows:
+        return model
+    return replace(model, at=len(log.rows) - 1)
 
 
 _TIME: Final = re.compile(r"\+(\d+(?:\.\d+)?)(ms|s|m|h|d)?")

@@ -13,7 +13,7 @@ from loom.lenses.timeline import Row
 from loom_cli.event_lines import event_line
 from loom_cli.screen import Styled
 from loom_cli.times import duration, time_of_day
-from loom_cli.tui.model import Clock, Model
+from loom_cli.tui.model import Clock, Model, is_match
 from loom_cli.tui.nodes import as_read, brief
 from loom_cli.tui.open_log import OpenLog
 from loom_cli.wording import one_line
@@ -74,10 +74,9 @@ STATUS_SIGNS: Final[Mapping[str, tuple[str, str]]] = {
 def row_line(log: OpenLog, model: Model, index: int, width: int) -> Iterator[Styled]:
     """Yield what the timeline shows of an event: number, time, lanes, type, what it is about and what it says."""
     row = log.rows[index]
-    is_match = log.sift.terms and not model.only_matches and _is_match(log, index)
-    yield Styled(
-        "\u25c8" if index == model.mark else "\u2502" if is_match else " ", "mark" if index == model.mark else "accent"
-    )
+    is_found = bool(log.sift.terms) and not model.only_matches and is_match(log, index)
+    begin = "\u25c8" if index == model.mark else "\u2502" if is_found else " "
+    yield Styled(begin, "mark" if index == model.mark else "accent")
     digits = max(len(str(max(log.moments.last, log.total - 1, 0))), 3)
     yield Styled(f"{row.sequence:>{digits}} ", "quiet")
     if width >= 60:
@@ -86,11 +85,6 @@ def row_line(log: OpenLog, model: Model, index: int, width: int) -> Iterator[Sty
     yield from _lanes(log, row)
     yield Styled(row.type.ljust(_TYPE_WIDTH), _SIGNS.get(row.type, _PLAIN)[1])
     yield from _about(log, row, log.event(index), width)
-
-
-def _is_match(log: OpenLog, index: int) -> bool:
-    found = log.match(index - 1)
-    return found == index
 
 
 def _clock(log: OpenLog, index: int, clock: Clock) -> str:

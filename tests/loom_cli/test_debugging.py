@@ -60,13 +60,21 @@ class Looker:
     async def type(self, key: str, text: str) -> None:
         """Press *key*, wait for the line that is asked for, and give *text*."""
         await self.pilot.press(key)
-        await self.until(lambda: self.app.screen.query("#given"))
+        await self.until_asked()
         await self.pilot.press(*text, "enter")
         await self.until(lambda: len(self.app.screen_stack) == 1)
         await self.pilot.pause()
 
     def row(self, id: str) -> str:
         return self.app.query_one(f"#{id}", Row).text
+
+    async def until_asked(self, label: str = "") -> None:
+        """Wait until a line is asked for, of which *label* is told."""
+        await self.until(lambda: getattr(self.app.focused, "id", None) == "given" and label in self.asked())
+
+    def asked(self) -> str:
+        """Return what is asked for just now."""
+        return self.app.screen.query_one("#asked", Row).text
 
     def pane(self) -> list[str]:
         listing = self.app.query_one("#pane", Listing)
@@ -159,7 +167,7 @@ async def test_what_cannot_be_searched_for_is_said_where_it_was_typed(project: P
     async with looking(project, "refund-41") as looker:
         await looker.press("slash")
         await looker.press(*"is:sad", "enter")
-        assert "is:sad is not known" in looker.app.screen.query_one("#asked", Row).text
+        assert "is:sad is not known" in looker.asked()
         await looker.press("escape")
         assert len(looker.app.screen_stack) == 1
 
