@@ -63,9 +63,12 @@ class Drawing:
         self.rows()
 
     def growth(self) -> None:
-        """Draw that more of the log was read."""
-        self.timeline()
-        self.rows()
+        """Draw that more of the log was read: where what came is in sight, and how much it was."""
+        log, model = self._app.log_, self._app.model
+        if not self.listing("timeline").grow(moves.rows_shown(model, log)):
+            self.timeline()
+        self.row("load").say(load_line(log, self._app.size.width))
+        self.row("place").say(self._place())
 
     def rows(self) -> None:
         """Draw the lines round the timeline and the pane."""

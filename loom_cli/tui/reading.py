@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _SLICE_S: Final = 0.008
 _PATIENCE_S: Final = 0.15
-_REDRAW_S: Final = 0.1
+_REDRAW_S: Final = 0.2
+_REDRAW_FACTOR: Final = 10
+"""A drawing is followed by so many times as long without one, where the machine is slow."""
 _AT_ONCE: Final = 20
 
 
@@ -30,7 +32,7 @@ class Reading:
 
     def __init__(self, app: Debugger, storage: Storage) -> None:
         self._app, self._storage, self._log = app, storage, app.log_
-        self._drawn_at = self._gave_way_at = time.monotonic()
+        self._draw_at = self._gave_way_at = time.monotonic()
 
     async def read_on(self, at: int | None, against: int | None) -> None:
         """Read the rest, stand at event *at* (None: the last) then, and follow what happens."""
@@ -69,9 +71,9 @@ class Reading:
         now = time.monotonic()
         if now - self._gave_way_at < _SLICE_S:
             return
-        if now - self._drawn_at > _REDRAW_S:
+        if now > self._draw_at:
             self._app.drawing.growth()
-            self._drawn_at = now
+            self._draw_at = now + max(_REDRAW_S, _REDRAW_FACTOR * (time.monotonic() - now))
         await asyncio.sleep(4 * _SLICE_S if now - self._app.touched_at < _PATIENCE_S else 0)
         self._gave_way_at = time.monotonic()
 

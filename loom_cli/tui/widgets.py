@@ -160,6 +160,12 @@ class Listing(Widget, can_focus=True):
         else:
             self.refresh()
 
+    def grow(self, count: int) -> bool:
+        """Take that there are more lines; return whether none of them is in sight."""
+        is_full = self.count >= self.top + self.page
+        self.count = max(count, self.count)
+        return is_full
+
     def scroll_by(self, count: int) -> None:
         """Have other lines in sight."""
         top = max(min(self.top + count, self.count - self.page), 0)

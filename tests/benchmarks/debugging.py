@@ -1,7 +1,7 @@
 """`loom debug` on a run of 100,000 events that holds a value of 5 MB, on a terminal of its own, as a person has it.
 
-How long it takes from a cold start to the first screen, how long an event takes under a key once all is read, and what the process
-holds then.
+How long it takes from a cold start to the first screen, how long an event takes under a key once all is read (of twenty moves, the
+slowest but one), each by the clock and as time of the processor, and what the process holds then.
 """
 
 from __future__ import annotations
@@ -48,19 +48,24 @@ def debugging(scale: Scale) -> Iterator[Line]:
         asyncio.run(filled(at / "runs.db", count, VALUE_BYTES // (EVENTS // count)))
         with _terminal(at, at / "runs.db"):
             pass  # the first run writes compiled modules
-        opened, moved, held = [], [], []
+        opened, busy, moved, carried, held = [], [], [], [], []
         for _ in range(scale.repeats):
             with _terminal(at, at / "runs.db") as terminal:
                 opened.append(terminal.first_screen_s)
+                busy.append(terminal.cpu_s)
                 terminal.until(f"{count - 1} of {count - 1}")
+                before, moves = terminal.cpu_s, len(moved)
                 moved += terminal.moves_ms(b"k", count - 1, -1, MOVES)
                 terminal.type(f":{count // 2}\r".encode(), f"{count // 2} of {count - 1}")
                 moved += terminal.moves_ms(b"j", count // 2, 1, MOVES)
+                carried.append((terminal.cpu_s - before) * 1000 / (len(moved) - moves))
                 held.append(terminal.memory_mb)
     yield plain("debug-open", opened, unit="s", target=Target(bound="at most", limit=1.5))
     yield plain(
         "debug-move", [sorted(moved)[len(moved) * 95 // 100]], unit="ms", target=Target(bound="at most", limit=50)
     )
+    yield plain("debug-open-cpu", busy, unit="s")
+    yield plain("debug-move-cpu", carried, unit="ms")
     yield plain("debug-memory", held, unit="MB")
 
 
@@ -80,6 +85,15 @@ class Terminal:
         except OSError as error:
             raise Unavailable(f"no /proc: {error}") from error
         return int(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    @property
+    def cpu_s(self) -> float:
+        """How long the process was carried out so far; on a busy machine it tells more than what a clock does."""
+        try:
+            told = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        except OSError as error:
+            raise Unavailable(f"no /proc: {error}") from error
+        return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
     def until(self, text: str) -> float:
         """Wait until *text* has been drawn since it was last waited for, and return when that was.
