@@ -48,7 +48,8 @@ def debugging(scale: Scale) -> Iterator[Line]:
         asyncio.run(filled(at / "runs.db", count, VALUE_BYTES // (EVENTS // count)))
         with _terminal(at, at / "runs.db"):
             pass  # the first run writes compiled modules
-        opened, busy, moved, carried, held = [], [], [], [], []
+        moved: list[float] = []
+        opened, busy, carried, held = [], [], [], []
         for _ in range(scale.repeats):
             with _terminal(at, at / "runs.db") as terminal:
                 opened.append(terminal.first_screen_s)
