@@ -48,6 +48,7 @@ class Drawing:
         self._digests: dict[int, str] = {}
         self._sources: dict[str, Sources] = {}
         self._looks_for: str | None = None
+        self._has_grown = False
         self._looked: tuple[object, ...] = ()
 
     def listing(self, id: str) -> Listing:
@@ -147,7 +148,8 @@ class Drawing:
         name = source_pane.wanted(log, self._app.model)
         key = source_pane.found_under(log, name)
         found = self._sources.get(key)
-        if found is None and self._looks_for != key:
+        is_known = found is not None and (name in found.stops or not self._has_grown)
+        if not is_known and self._looks_for != key:
             self._looks_for = key
             self._app.run_worker(self._find_source(log, name), group="source", exclusive=True)
         return source_pane.source_nodes(found, name, self._app.folder)
@@ -156,11 +158,12 @@ class Drawing:
         done = await self._app.actings.run(source_pane.source_act(log, name, self._app.wired))
         if log is self._app.log_:
             self._sources[source_pane.found_under(log, name)] = source_pane.sources_of(done)
+            self._has_grown = False
             self.pane()
 
     def forget_sources(self) -> None:
-        """Look for the source anew: the log has grown."""
-        self._sources, self._looks_for = {}, None
+        """Look for the source anew where it is not known: the log has grown."""
+        self._has_grown, self._looks_for = True, None
 
 
 def node_line(shown: Shown) -> Iterator[Styled]:

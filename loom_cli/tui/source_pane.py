@@ -85,7 +85,7 @@ def sources_of(done: Done) -> Sources:
 
 
 def _verdict_words(verdict: Mapping[str, Any]) -> str:
-    kind, why = verdict.get("kind"), verdict.get("why")
+    kind, why = verdict.get("verdict"), verdict.get("why")
     if kind in (None, "same"):
         return ""
     return f"the code is another than that of this run ({str(kind).replace('_', ' ')})" + (f": {why}" if why else "")

@@ -170,6 +170,19 @@ async def test_who_may_not_is_refused_by_the_command(desk: Path) -> None:
         await looker.until(lambda: "eve may do nothing" in looker.app.model.says)
 
 
+async def test_code_that_does_not_fit_the_log_is_said(desk: Path) -> None:
+    await asyncio.to_thread(loom, "run", "refund", *CLAIM, "--id", "r-1", folder=desk)
+    app = desk / "app.py"
+    app.write_text(
+        app.read_text().replace(
+            "risk = await ctx.run(assess, claim)", 'risk = await ctx.run("judge", assess.fn, claim)'
+        )
+    )
+    async with looking(desk, "r-1", at=3) as looker:
+        await looker.press("5")
+        await looker.until(lambda: "the code is another" in "\n".join(looker.pane()))
+
+
 async def test_leaving_while_something_is_looked_for_leaves_no_process(desk: Path) -> None:
     await asyncio.to_thread(loom, "run", "refund", *CLAIM, "--id", "r-1", folder=desk)
     async with looking(desk, "r-1") as looker:
