@@ -99,8 +99,9 @@ class Inspecting:
                 reader, token=token, hosts=hosts, answers=self._app, principal=self._principal, told=self._told
             )
             if self._app is not None and self._link_secret:
-                links = answer_app(self._app, secret=self._link_secret, told=self._told)
+                links, closing = answer_app(self._app, secret=self._link_secret, told=self._told), site.state.closing
                 site = Starlette(routes=[*links.routes, Mount("/", app=site)])
+                site.state.closing = closing
             listener = listening(self._host, self._port)
             self._serving = Serving(site, listener)
             link = link_of(listener, token) + place

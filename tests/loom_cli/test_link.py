@@ -63,6 +63,7 @@ def test_the_page_that_takes_answers_takes_those_of_links_with_the_same_secret(
     monkeypatch.setenv("LOOM_LINK_SECRET", SECRET)
     waiting(desk)
     serving = Running(desk, "inspect", "--allow-answers", LOOM_LINK_SECRET=SECRET)
+    serving.wait_until_said("Ctrl-C ends it")
     served = urlsplit(serving.next_line().strip())
     base = f"{served.scheme}://{served.netloc}"
     url = loom("link", "r1", "--base", base, folder=desk).out.strip()
