@@ -1,4 +1,4 @@
-"""A fork that is served what its source has recorded: one thing is another, and all else is taken from there (ADR 0044).
+"""A fork that is served what its source has recorded: one thing is another, and all else is taken from there (ADR 0045).
 
 Behind the fork, what the flow asks just as its source did (same identity, same digest of what it is asked with) gets the outcome that
 the source recorded, as an ordinary outcome of the fork's own log, marked `served`. So nothing is done for it, and the fork replays without

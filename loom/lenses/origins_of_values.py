@@ -3,7 +3,7 @@
 A log records values and no flow of data, so this finds equality, and says how much that tells: a long text, a moment or an id is
 hardly equal by chance, a small number often is. What a flow computed is equal to nothing, unless it put a text into a text.
 Following the data itself would take a run under stand-ins for its values, which `is`, `isinstance` and other code can tell from
-them: docs/adr/0043.
+them: docs/adr/0044.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may ask the page for what (docs/adr/0044). Pure: decides by the headers of a request, and knows no server.
+"""Who may ask the page for what (docs/adr/0046). Pure: decides by the headers of a request, and knows no server.
 
 A page on loopback is reached by every process of the machine and by every page in the browser. So a request has to name a host
 that is meant (a name that was rebound to 127.0.0.1 is none of them), to bring the token of the link, and, where it would change

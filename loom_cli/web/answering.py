@@ -1,4 +1,4 @@
-"""Answers from the page: checked as those of `loom resume`, recorded, and driven on by this process (docs/adr/0044).
+"""Answers from the page: checked as those of `loom resume`, recorded, and driven on by this process (docs/adr/0046).
 
 An answer is checked by the flow itself, replayed to its gate (docs/adr/0006); so whoever takes one needs the app, and drives the run
 on until it waits again or ends, unless another process drives it. The page is told as soon as the answer is on disk.

@@ -111,6 +111,13 @@ def test_the_readme_leads_to_every_guide_and_each_is_read_in_minutes(page: Path)
     assert len(page.read_text("utf-8").splitlines()) <= 160
 
 
+def test_decisions_are_numbered_without_a_gap_and_each_says_its_own_number() -> None:
+    decisions = sorted((ROOT / "docs" / "adr").glob("*.md"))[1:]  # the first is the template
+
+    assert [int(page.name[:4]) for page in decisions] == list(range(1, len(decisions) + 1))
+    assert [page.name for page in decisions if not page.read_text("utf-8").startswith(f"# {page.name[:4]}: ")] == []
+
+
 @pytest.mark.parametrize(
     ("page", "words"),
     [
