@@ -256,7 +256,7 @@ class Debugger(App[None]):
         body.remove_class("pane", "timeline")
         if not is_zoomed:
             body.add_class(side)
-        self.call_after_refresh(self.drawing.all)
+        self.call_after_refresh(self._draw)
 
     def action_digest(self) -> None:
         self.drawing.digest(asked=True)
@@ -280,7 +280,10 @@ class Debugger(App[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.query_one("#body").set_class(event.size.width >= WIDE, "wide")
-        self.call_after_refresh(self.drawing.all)
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        self.drawing.all()  # that of the run which is looked at when it is called
 
     # -- what conversations come to ------------------------------------------------------------------------------
 

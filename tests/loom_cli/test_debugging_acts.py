@@ -170,6 +170,18 @@ async def test_who_may_not_is_refused_by_the_command(desk: Path) -> None:
         await looker.until(lambda: "eve may do nothing" in looker.app.model.says)
 
 
+async def test_the_source_is_the_line_that_asked_with_what_the_flow_held(desk: Path) -> None:
+    await asyncio.to_thread(loom, "run", "refund", *CLAIM, "--id", "r-1", folder=desk)
+    async with looking(desk, "r-1", at=3) as looker:
+        await looker.press("5")
+        await looker.until(lambda: any("\u25b6" in line for line in looker.pane()))
+        [line] = [line for line in looker.pane() if "\u25b6" in line]
+        assert 'await ctx.suspend("approval"' in line
+        assert any("risk" in line and "0.7" in line for line in looker.pane())
+        await looker.press("up")
+        await looker.until(lambda: any("\u25b6" in line and "ctx.run(assess, claim)" in line for line in looker.pane()))
+
+
 async def test_code_that_does_not_fit_the_log_is_said(desk: Path) -> None:
     await asyncio.to_thread(loom, "run", "refund", *CLAIM, "--id", "r-1", folder=desk)
     app = desk / "app.py"
