@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, TypeAlias, cast
 
 import typer
 
 from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionContinued
 from loom.core.ids import ExecutionId
-from loom.core.state import empty_state
+from loom.core.state import ExecutionState, empty_state
 from loom.driving.chains import FIRST, link_named
 from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
 from loom.driving.snapshots import state_of
-from loom.driving.stored_log import base_beyond, checkpoint_of
+from loom.driving.stored_log import base_beyond, checkpoint_of, log_of
 from loom.kernel.codec import decode_events
-from loom.lenses.folding import event_json, legible, states
+from loom.lenses.folding import event_json, legible, state_digest, states
 from loom.lenses.timeline import is_about
 from loom.services.archived import ArchivedEvent, read_archived
 from loom.spi.archive_store import ArchiveStore
@@ -65,6 +65,10 @@ def logs(
         bool, typer.Option("--archived", help="With the events that compaction moved to the archive, each marked.")
     ] = False,
     archive: ArchiveOption = None,
+    with_digests: Annotated[
+        bool,
+        typer.Option("--digest", help="With the digest of the state after each event, as `loom show --at N` has it."),
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
@@ -83,29 +87,63 @@ def logs(
     Example: loom logs refund-42 --follow --from 4
 
     Example: loom logs refund-42 --archived --archive archive.db
+
+    Example: loom logs refund-42 --digest --json
     """
     cli = Cli.of(ctx)
     globs = globs_of(type_ or [])
     if follow and archived:
         raise Usage("what is in an archive grows no more", hint="leave --follow or --archived off")
+    if follow and with_digests:
+        raise Usage("a state is named of what is on disk by now", hint="leave --follow or --digest off")
     if archive is not None and not archived:
         raise Usage("--archive goes with --archived", hint="add --archived, or leave it off")
     kept = cli.archive(archive, readonly=True) if archived else None
-    listing = _Listing(cli.screen, cli.reader(store), kept, as_json=as_json, calls=step or [])
+    storage = cli.reader(store)
+    named = digests(storage) if with_digests else None
+    listing = _Listing(cli.screen, storage, kept, as_json=as_json, calls=step or [], named=named)
     cli.run(listing.run(execution_id, start, globs, follow=follow))
     return ExitCode.DONE
+
+
+Naming: TypeAlias = Callable[[ExecutionId, int], Awaitable[str | None]]
+"""Gives the digest of the state of a run after an event; None where the events before it are not here."""
+
+
+def digests(storage: Storage) -> Naming:
+    """Return what names the states of the logs in *storage*, one log after the other."""
+    kept: dict[ExecutionId, dict[int, ExecutionState]] = {}
+
+    async def named(run_id: ExecutionId, sequence: int) -> str | None:
+        if run_id not in kept:
+            kept.clear()
+            log = await log_of(storage, run_id)
+            found = [log.base] if log.base is not None else []
+            kept[run_id] = {state.sequence: state for state in [*found, *states(log.tail, base=log.base)]}
+        state = kept[run_id].get(sequence)
+        return None if state is None else state_digest(state)
+
+    return named
 
 
 class _Listing:
     """Prints events as they come; where one cites a syscall from before the first of them, its name is looked up.
 
-    With an *archive*, those that it keeps come in their places, and are marked.
+    With an *archive*, those that it keeps come in their places, and are marked. *named* names the state after an event.
     """
 
     def __init__(
-        self, screen: Screen, storage: Storage, archive: ArchiveStore | None, *, as_json: bool, calls: list[str]
+        self,
+        screen: Screen,
+        storage: Storage,
+        archive: ArchiveStore | None,
+        *,
+        as_json: bool,
+        calls: list[str],
+        named: Naming | None,
     ) -> None:
         self._screen, self._storage, self._as_json, self._calls = screen, storage, as_json, calls
+        self._named = named
         self._archive = archive
         self._names: dict[int, str] = {}
         self._day = ""
@@ -219,10 +257,16 @@ class _Listing:
         return identity is not None and any(is_about(identity, call) for call in self._calls)
 
     async def _print(self, event: Event, *, is_archived: bool) -> None:
+        named = {} if self._named is None else {"digest": await self._named(event.execution_id, event.sequence)}
         if self._as_json:
             mark = {"archived": is_archived} if self._archive is not None else {}
-            self._screen.json({**event_json(event), **mark}, indent=None)
+            self._screen.json({**event_json(event), **mark, **named}, indent=None)
             return
+        await self._draw(event, is_archived=is_archived)
+        if named:
+            self._screen.line(Styled(f"       state {named['digest'] or 'not known here any more'}", "dim"))
+
+    async def _draw(self, event: Event, *, is_archived: bool) -> None:
         start = getattr(event.payload, "start", None)
         if start is not None:
             await self._name(event.execution_id, start)

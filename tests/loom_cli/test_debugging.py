@@ -99,8 +99,9 @@ class Looker:
         return "\n".join(segment.text for strip in lines for segment in strip)
 
 
+@pytest.mark.proves("CLI-07")
 @pytest.mark.parametrize("run", ["refund-41", "refund-42", "broken-1", "nap-1", "payout-1"])
-async def test_at_every_event_it_shows_the_state_that_show_prints(run: str, project: Project) -> None:
+async def test_at_every_event_it_shows_the_state_that_inspect_prints(run: str, project: Project) -> None:
     shown = await asyncio.to_thread(states_shown, run, project)
     async with looking(project, run) as looker:
         for n, state in enumerate(shown):
@@ -112,9 +113,9 @@ async def test_at_every_event_it_shows_the_state_that_show_prints(run: str, proj
 
 
 def states_shown(run: str, project: Project) -> list[Any]:
-    """Return what `loom show --at N --json` prints for every event of a run."""
+    """Return what `loom inspect --at N --json` prints for every event of a run."""
     last = loom("show", run, "--json", folder=project.folder).json["last"]
-    return [loom("show", run, "--at", str(n), "--json", folder=project.folder).json for n in range(last + 1)]
+    return [loom("inspect", run, "--at", str(n), "--json", folder=project.folder).json for n in range(last + 1)]
 
 
 async def test_keys_move_through_time(project: Project) -> None:

@@ -1,8 +1,9 @@
-"""One state has one name, whichever tool prints it: show, debug, replay, the page of inspect, and why no two can disagree."""
+"""One state has one name, whichever tool prints it: show, logs, debug, replay, the page of inspect, and why no two can disagree."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 from loom.plugins.sqlite import SqliteStorage
@@ -18,6 +19,7 @@ def test_the_state_at_an_event_is_called_alike_by_show_replay_debug_and_inspect(
     shown = {
         n: loom("show", "r1", "--at", str(n), "--json", folder=desk).json["digest"] for n in range(len(proof["events"]))
     }
+    logged = [json.loads(line) for line in loom("logs", "r1", "--digest", "--json", folder=desk).out.splitlines()]
     replayed = {line["sequence"]: line["state"] for line in proof["events"]}
     stops = loom("debug", "r1", "--step", "--break", "after:approval", "--break", "end", "--json", folder=desk).json[
         "stops"
@@ -26,6 +28,7 @@ def test_the_state_at_an_event_is_called_alike_by_show_replay_debug_and_inspect(
 
     assert len(set(shown.values())) == len(shown) > 5
     assert replayed == shown
+    assert {event["sequence"]: event["digest"] for event in logged} == shown
     assert len(stood) > 3
     assert stood.items() <= shown.items()
     assert asyncio.run(inspected(desk, len(shown))) == shown
