@@ -9,11 +9,12 @@ was made to let it happen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from loom.core.envelope import AS_OF, NO_METADATA, SERVED, EventEnvelope
+from loom.core.envelope import AS_OF, EDITED, NO_METADATA, SERVED, EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.core.state import ExecutionState, Settled, is_cut
 from loom.driving.errors import ForkRefused
@@ -33,7 +34,6 @@ from loom.spi.timers import Timers
 
 Event = EventEnvelope[Any]
 
-_NEVER_SERVED: Final = frozenset({"SCOPE_OPENED"})
 _ENDS_OF_STEPS: Final = frozenset({"STEP_COMPLETED", "STEP_FAILED"})
 
 
@@ -125,9 +125,21 @@ class ReusingAsking(Asking):
         super().__init__(drive, *given)
         self._serving = drive
 
+    def begin(self, call: Call) -> None:
+        """As ever; but what was begun in the source is begun here, though its scope is closing already."""
+        is_over = call.branch.is_cut or self._serving.cancelling.dooms(call)
+        if self._serving.was_begun(call) and not (is_over or self.is_paused):
+            self.start(call)
+        else:
+            super().begin(call)
+
     def start(self, call: Call) -> None:
         if not self._serving.serve(call):
-            super().start(call)
+            self.do(call)
+
+    def do(self, call: Call) -> None:
+        """Do what *call* asks, whatever the source has."""
+        super().start(call)
 
 
 class ReusingDrive(Drive):
@@ -135,11 +147,13 @@ class ReusingDrive(Drive):
 
     def __init__(self, journal: Journal, setting: Setting) -> None:
         super().__init__(journal, setting)
-        self.asking = ReusingAsking(self, self.asking.recorded)
+        self.asking = self._asks = ReusingAsking(self, self.asking.recorded)
         self.timers: HeldTimers = HeldTimers(self.around.clock, signal=DriveEnding)
         self._source: Source | None = None
         self._pending: dict[int, tuple[Call, Settled]] = {}
         self._edited: Call | None = None
+        self._unheard: list[Call] = []
+        self._is_another = False
 
     async def find(self) -> None:
         """Read what the source has recorded, and see what of it the fork waits for already.
@@ -151,6 +165,8 @@ class ReusingDrive(Drive):
         assert forked is not None
         source = self._source = await read_source(self.around.storage, forked)
         given = forked.payload.given["start"] if forked.payload.given is not None else None
+        own = [each.outcome for each in self.state.settled if each.outcome.sequence > forked.sequence]
+        self._is_another = given is not None or any(EDITED in outcome.metadata for outcome in own)
         for call in list(self.asking.taken_up):
             if call.sequence == given:
                 self._edited = call
@@ -165,26 +181,43 @@ class ReusingDrive(Drive):
 
         What may not be done stops the drive.
         """
-        source = self._source
-        if source is None or call.syscall.starts in _NEVER_SERVED or call.syscall.starts.startswith("user."):
+        source, starts = self._source, call.syscall.starts
+        if source is None:
             return False
+        is_new = call.id not in source.settled and call.id not in source.unsettled
+        if is_new and any(call.id.startswith(f"{scope}/") for scope in source.ends):
+            self._unheard.append(call)  # there its scope was over before it began, and so may it be here
+            self.delivery.stir()
+            return True
         known = self._known(source, call)
         if known is not None:
             self._pending[known.outcome.sequence], self.timers.is_held = (call, known), True
             self.delivery.stir()
             return True
+        if _is_own(starts):
+            return False
         if call.id in source.cut and source.unsettled[call.id].payload.digest == call.digest:
             self._begin(call, source.unsettled[call.id])  # it stands open until its scope is cut, as it did there
             return True
-        if any(call.id.startswith(f"{each.id}/") for each, _, _ in self._late(source)):
-            self.asking.held.append(call)  # there the time of its scope was over before it began
-            return True
+        return not self._may_begin(source, call)
+
+    def was_begun(self, call: Call) -> bool:
+        """Whether the source has begun *call*, asked with the same."""
+        source = self._source
+        known = source.settled.get(call.id) if source is not None else None
+        start = known.start if known is not None else None
+        if source is not None and start is None:
+            start = source.unsettled.get(call.id)
+        return start is not None and start.type == call.syscall.starts and start.payload.digest == call.digest
+
+    def _may_begin(self, source: Source, call: Call) -> bool:
+        """Return whether *call*, which the source does not know, may be done; one that may not stops the drive."""
         if self._may_be_done(call):
-            return False
+            return True
         self.stop(
             NotRecorded(execution_id=self.state.execution_id, source=source.id, call=call.id, why=_why(source, call))
         )
-        return True
+        return False
 
     def commit(
         self, type_: str, payload: Any, metadata: Mapping[str, Any] = NO_METADATA, *, consumes: int | None = None
@@ -225,27 +258,59 @@ class ReusingDrive(Drive):
     def _on_still(self) -> None:
         is_free = not (self.ending or self.is_interrupted or self.asking.is_paused or self.asking.is_replaying)
         if is_free and self._source is not None and not self.delivery.queue:
-            self._serve_next(self._source)
-            if self.timers.is_held and not (self.delivery.queue or self.closing or self.flights):
-                self.timers.is_held = False  # nothing of the source is waited for any more
-                self.timers.arm()
+            if self._serve_next(self._source):
+                return
+            if not (self.delivery.queue or self.closing or self.flights):
+                self._go_beyond(self._source)
         super()._on_still()
 
-    def _serve_next(self, source: Source) -> None:
-        """Have the next outcome of the source that is waited for written, unless what was edited comes before it."""
+    def _go_beyond(self, source: Source) -> None:
+        """Nothing of the source is waited for any more: what it never asked has its turn, and then its own times have."""
+        unheard, self._unheard = self._unheard, []
+        for call in unheard:
+            if not self._is_over(call) and self._may_begin(source, call):
+                self._asks.do(call)
+        if self.timers.is_held and not unheard:
+            self.timers.is_held = False
+            self.timers.arm()
+
+    def _close_next(self) -> bool:
+        if self._source is not None:
+            ends = self._source.ends
+            for call, scope in self.closing.items():
+                end = ends.get(call.id)
+                if end is not None and end.type == "SCOPE_TIMED_OUT" and not self._is_another:
+                    scope.is_late = (
+                        True  # there, too, it failed at first, and its time was over before that was written
+                    )
+            self.closing = dict(sorted(self.closing.items(), key=lambda each: _place(ends.get(each[0].id))))
+        return super()._close_next()
+
+    def _serve_next(self, source: Source) -> bool:
+        """Have the next outcome of the source that is waited for written, unless what was edited comes before it.
+
+        Return whether that was one which no outcome is served for, so that the drive has moved on.
+        """
         pending = {at: each for at, each in self._pending.items() if not self._is_over(each[0])}
         late = {at: end for _, at, end in self._late(source)}
         if not pending and not late:
-            return
+            return False
         first, slot = min([*pending, *late]), source.slot
+        closing = [call for call, scope in self.closing.items() if not scope.is_written]
+        if any(_place(source.ends.get(call.id)) < first for call in closing):
+            return False  # there, a scope was closed before
         waits = self._edited is not None and not self._edited.settled and slot is not None and slot.sequence < first
         if waits and self._edited is not None and self.wants(self._edited):
-            return
+            return False
         if first in late:
             late[first]()
-            return
+            return False
         call, known = self._pending.pop(first)
+        if _is_own(known.start.type):
+            self._asks.do(call)
+            return True
         self.delivery.queue.append(self._write(call, known))
+        return False
 
     def _late(self, source: Source) -> Iterator[tuple[Call, int, Callable[[], None]]]:
         """Yield the scopes that are open here whose time was over in the source, each with when that was, and what ends it."""
@@ -278,9 +343,18 @@ class ReusingDrive(Drive):
         return fact._replace(ordinal=call.ordinal, digest=call.digest, gen=self.state.facts.generation or None)
 
 
+def _is_own(type_: str) -> bool:
+    """Whether what events of *type_* tell of is this flow's own doing: it is done here as well, in its turn."""
+    return type_ == "SCOPE_OPENED" or type_.startswith("user.")
+
+
 def _at(event: Event) -> int:
     at: int = event.metadata.get(AS_OF, event.at)
     return at
+
+
+def _place(event: Event | None) -> float:
+    return math.inf if event is None else event.sequence
 
 
 def _why(source: Source, call: Call) -> str:

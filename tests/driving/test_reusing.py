@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ from loom.lenses.execution import execution_view
 from loom.lenses.folding import fold_at
 from loom.spi.clock import VirtualClock
 from loom.spi.memory import MemoryStorage
+from tests.driving.races import RACES
 from tests.kernel.lives import RUN as LIFE
 from tests.kernel.lives import Driver, Way
 from tests.kernel.programs import WORLD, World, interpreted
@@ -245,6 +247,31 @@ async def test_who_was_first_there_is_first_here_though_all_is_served_at_once(ov
     assert (again.value, ran) == (source.value, [])
 
 
+@loom.flow
+async def either(ctx: loom.Context) -> Any:
+    async def looking(ctx: loom.Context) -> str:
+        found = await ctx.run(look_up, "A-1")
+        return found if found.startswith("two") else await ctx.run(ask_model, found)
+
+    return await ctx.first(1, looking, lambda ctx: ctx.suspend("somebody", expects=str))
+
+
+async def test_what_was_never_asked_in_a_scope_that_was_over_there_is_asked_when_nothing_else_ends_it_here() -> None:
+    over = runtime(either)
+    await over.start(either, id=RUN)
+    ran.clear()
+    other = Edit("first/0/look_up", "output", "one pot")
+    await over.fork(RUN, edit=other, id="swap", reuse="only")
+    await over.fork(RUN, edit=other, id="live", reuse="live")
+
+    with pytest.raises(NotRecorded, match="which run-1 never asked"):
+        await over.resume("swap")
+    assert ran == []
+
+    outcome = await over.resume("live")
+    assert (outcome.value, ran) == (["yes"], [("ask_model", "one pot", "small")])
+
+
 async def test_a_word_that_is_none_is_refused(over: WorkflowRuntime) -> None:
     with pytest.raises(InvalidDeclaration):
         await over.fork(RUN, at=3, reuse="all")  # type: ignore[arg-type]  # that is the point
@@ -260,20 +287,16 @@ async def test_a_source_that_is_gone_stops_it_before_anything_is_done(over: Work
     assert ran == []
 
 
-@settings(max_examples=15, phases=[Phase.explicit, Phase.generate])
-@given(program=programs(wild), way=ways(), data=st.data())
-async def test_of_every_run_a_served_fork_comes_to_the_same_and_does_nothing(
-    program: Program, way: Way, data: st.DataObject
-) -> None:
+async def serve_again(program: Program, way: Way, at: Callable[[int], int]) -> None:
+    """Fork the run that *program* comes to at the event that *at* chooses, of so many, and require that it comes to the same."""
     storage = MemoryStorage()
     driver = Driver(storage, way)
     life = await driver.start(program)
-    at = data.draw(st.integers(0, len(life.log) - 2))
     world = World(0, forbidden=True)
     token = WORLD.set(world)
     try:
         over = WorkflowRuntime(storage, flows={interpreted.id: interpreted}, clock=VirtualClock(10**13))
-        await over.fork(LIFE, at=at, id="again", reuse="only")
+        await over.fork(LIFE, at=at(len(life.log) - 2), id="again", reuse="only")
         again = await over.resume("again", linger_s=10**9)
     finally:
         WORLD.reset(token)
@@ -281,3 +304,18 @@ async def test_of_every_run_a_served_fork_comes_to_the_same_and_does_nothing(
     assert life.outcome is not None
     assert (again.status, again.value, world.effects) == (life.outcome.status, life.outcome.value, [])
     assert world.trace == life.saw
+
+
+@settings(max_examples=15, phases=[Phase.explicit, Phase.generate])
+@given(program=programs(wild), way=ways(), data=st.data())
+async def test_of_every_run_a_served_fork_comes_to_the_same_and_does_nothing(
+    program: Program, way: Way, data: st.DataObject
+) -> None:
+    await serve_again(program, way, lambda last: data.draw(st.integers(0, last)))
+
+
+@pytest.mark.parametrize("race", RACES)
+async def test_a_race_of_the_source_ends_in_the_fork_as_it_did_there(race: str) -> None:
+    program, way, at = RACES[race]
+
+    await serve_again(program, way, lambda last: at)
