@@ -201,8 +201,7 @@ class _Page:
                 run_id = await meant_id(self._inspector.store, text)
         except LoomError as error:
             return _error(error)
-        last = request.headers.get("last-event-id", "")
-        after = int(last) if last.isdecimal() else _number(asked, "after", -1)
+        after = _number(request.headers, "last-event-id", _number(asked, "after", -1))
         return EventSourceResponse(live(self._inspector, run_id, after, self.closing), ping=_PING_S)
 
     async def _answer(self, request: Request) -> Json:
@@ -263,7 +262,7 @@ def _n(request: Request) -> int:
 def _path(request: Request, name: str) -> list[Any] | None:
     try:
         path = json.loads(request.query_params.get(name, "null"))
-    except ValueError:
+    except (ValueError, RecursionError):
         path = ""
     if not isinstance(path, list | None):
         raise NotThere("the path is no JSON list")

@@ -203,8 +203,10 @@ async def test_a_browser_that_was_cut_off_is_sent_what_it_missed(desk: Path) -> 
 
     first = await asyncio.to_thread(events)
     again = await asyncio.to_thread(events, **{"last-event-id": "3"})
+    odd = [await asyncio.to_thread(events, **{"last-event-id": last}) for last in ("9" * 30, "9" * 5000, "1.5")]
     await asyncio.to_thread(page.ended)
 
     assert "id: 4" in first
+    assert odd == [first] * 3
     assert '"n":3' in next(line for line in first if line.startswith('data: {"start"'))
     assert '"n":3' not in next(line for line in again if line.startswith('data: {"start"'))

@@ -147,6 +147,8 @@ def test_the_script_of_the_page_parses_no_text_as_html_or_code() -> None:
         ('/api/run/value?id=refund-41&n=1&path=["payload","no"]', 404, "not-there"),
         ("/api/run/value?id=refund-41&n=1&path={}", 404, "not-there"),
         ("/api/run/value?id=refund-41&n=1&path=[", 404, "not-there"),
+        (f"/api/run/value?id=refund-41&n=1&path={'[' * 5000}", 404, "not-there"),
+        (f"/api/run/value?id=refund-41&n=1&base={'[' * 5000}", 404, "not-there"),
         ("/api/run/call?id=refund-41&n=3&start=0", 404, "not-there"),
         ("/api/run/found?id=refund-41&search=is:odd", 404, "not-there"),
         ("/api/runs?search=status%3Dodd", 400, "where-invalid"),
