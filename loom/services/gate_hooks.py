@@ -25,7 +25,7 @@ from loom.core.views import OpenGate, open_gates
 from loom.driving.stored_log import log_of
 from loom.kernel.context import Context
 from loom.services.scheduling import ScheduledStart, Starter
-from loom.spi.change_feed import ChangeFeed
+from loom.spi.change_feed import ChangeFeed, CursorUnknown
 from loom.spi.clock import Clock
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
 from loom.spi.gate_hook import GATE_HOOK_SPI_VERSION, GateHook, GateNotice
@@ -159,7 +159,14 @@ class GateWatch:
         """
         if self._cursor is None:
             self._cursor = await self._feed.latest()  # before the look back, so that nothing is between the two
-        return await self._look_on() if self._has_looked_back else await self._look_back()
+        if not self._has_looked_back:
+            return await self._look_back()
+        try:
+            return await self._look_on()
+        except CursorUnknown:  # the store was taken back to an earlier time: who waits there is looked for anew
+            self._cursor, self._left, self._has_looked_back = None, None, False
+            self._begun.clear()
+            return True
 
     async def _look_back(self) -> bool:
         query = ExecutionQuery(with_gates=True, limit=_PAGE, before=self._left)
@@ -184,7 +191,7 @@ class GateWatch:
     async def _begin(self, row: ExecutionRow) -> None:
         if row.index.ended or row.index.flow == FLOW:
             return
-        names = [name for name, hook in self._hooks.items() if hook.wants(row.index.flow)]
+        names = [name for name, hook in self._hooks.items() if _wants(hook, row.index.flow)]
         for gate in orjson.loads(row.index.gates):
             for name in names:
                 await self._tell(Waiting(name, row.execution_id, row.incarnation, gate["gate"], gate["opened_at"]))
@@ -204,6 +211,14 @@ class GateWatch:
         self._begun[run_id] = None
         if len(self._begun) > _KNOWN_MAX:
             self._begun.popitem(last=False)
+
+
+def _wants(hook: GateHook, flow: str) -> bool:
+    """Whether *hook* is told of what waits in runs of *flow*; one that cannot say is: rather once too often than never."""
+    try:
+        return hook.wants(flow)
+    except Exception:  # noqa: BLE001  # code of somebody else's, for which no run may be left standing
+        return True
 
 
 def telling_id(waiting: Waiting) -> ExecutionId:

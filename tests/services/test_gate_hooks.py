@@ -13,6 +13,7 @@ import loom
 from loom.core.errors import InvalidDeclaration, InvalidId
 from loom.plugins.sqlite import SqliteStorage
 from loom.services.gate_hooks import FLOW, HooksNotKept
+from loom.spi.change_feed import CursorUnknown
 from loom.spi.event_store import ExecutionQuery
 from loom.spi.gate_hook import GateNotice
 
@@ -150,6 +151,55 @@ async def test_each_hook_is_told_of_the_flows_it_wants(storage: Any) -> None:
 
     assert sorted(all_.gates) == [("l", "boss"), ("r", "approval")]
     assert some.gates == [("r", "approval")]
+
+
+class Unsure(Desk):
+    def wants(self, flow: str) -> bool:
+        raise LookupError(flow)
+
+
+async def test_a_hook_that_cannot_say_what_it_wants_is_told_and_stops_nobody(storage: Any) -> None:
+    unsure, desk = Unsure(), Desk()
+    app = wired(storage, unsure=unsure, desk=desk)
+    await app.runtime.start(leave, id="l")
+
+    await until_idle(app)
+
+    assert unsure.gates == desk.gates == [("l", "boss")]
+
+
+class TakenBack(loom.MemoryStorage):
+    """A store that was restored to an earlier time: the cursors that were given by then are none of its."""
+
+    gone: str | None = None
+    looked = 0
+
+    async def changed(self, after: str = "", *, limit: int = 1_000) -> Any:
+        self.looked += 1
+        if after == self.gone:
+            raise CursorUnknown(after, store=self.url)
+        return await super().changed(after, limit=limit)
+
+
+async def test_after_a_restore_of_the_store_a_worker_tells_on() -> None:
+    desk, store = Desk(), TakenBack()
+    app = wired(store, desk=desk)
+    await app.runtime.start(leave, id="before")
+    await until_idle(app)
+    worker = app.worker(poll_s=0.01)
+    working, looked = asyncio.create_task(worker.run()), store.looked
+    while store.looked == looked:
+        await asyncio.sleep(0)
+    store.gone = await store.latest()
+    await wired(store).runtime.start(leave, id="after")
+
+    async with asyncio.timeout(20):
+        while len(desk.told) < 2:
+            await asyncio.sleep(0.01)
+    worker.stop()
+    await working
+
+    assert desk.gates == [("before", "boss"), ("after", "boss")]
 
 
 async def test_a_run_that_tells_says_for_whom_and_of_what(storage: Any) -> None:

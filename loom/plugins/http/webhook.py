@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -83,13 +84,20 @@ class WebHook:
 
         body = orjson.dumps(posted(notice, None if self.pages is None else self.pages.link(notice)))
         headers = {"content-type": "application/json", **signature(notice, body, self.secret)}
+        limit_s = self.timeout.total_seconds()
         try:
-            async with httpx2.AsyncClient(timeout=self.timeout.total_seconds(), follow_redirects=False) as client:
-                answer = await client.post(self.url, content=body, headers=headers)
+            async with (
+                asyncio.timeout(limit_s),  # in all: that of the client begins anew with every byte
+                httpx2.AsyncClient(timeout=limit_s, follow_redirects=False) as client,
+                client.stream("POST", self.url, content=body, headers=headers) as answer,
+            ):
+                status = answer.status_code  # what else it says is not read: it may have no end
+        except TimeoutError as error:
+            raise WebHookFailed(self.url, f"it did not answer within {limit_s:g} s") from error
         except httpx2.HTTPError as error:
             raise WebHookFailed(self.url, str(error) or type(error).__name__) from error
-        if answer.status_code not in _OK:
-            raise WebHookFailed(self.url, f"it answered {answer.status_code}")
+        if status not in _OK:
+            raise WebHookFailed(self.url, f"it answered {status}")
 
 
 def webhook(

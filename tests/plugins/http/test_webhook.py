@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -153,6 +155,39 @@ def test_what_is_shown_at_length_is_left_to_the_page() -> None:
     said = posted(notice(GATE._replace(show="x" * SHOWN_MAX)), None)
 
     assert (said["data"]["show"], said["data"]["show_omitted"]) == (None, True)
+
+
+@asynccontextmanager
+async def answering(first: bytes, for_ever: bytes) -> AsyncIterator[str]:
+    """Be the other side, which says *first*, and then *for_ever* as often as it is listened to; yield its URL."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(first)
+        with suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(for_ever)
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        writer.close()
+        over.set()
+
+    over = asyncio.Event()
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+        await over.wait()
+
+
+async def test_who_answers_bit_by_bit_and_never_to_the_end_has_not_answered() -> None:
+    async with answering(b"HTTP/1.1 200 OK\r\nx-slow: ", b"a") as url:
+        with pytest.raises(WebHookFailed, match="did not answer within"):
+            await webhook(url, timeout=timedelta(seconds=0.2)).tell(notice())
+
+
+async def test_who_says_yes_and_then_goes_on_for_ever_was_told() -> None:
+    async with answering(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"3\r\nyes\r\n") as url:
+        await webhook(url, timeout=timedelta(seconds=5)).tell(notice())
 
 
 async def test_it_says_where_the_gate_can_be_answered(desk: Desk) -> None:
