@@ -211,6 +211,10 @@ def _index_of(json: JsonObject) -> IndexRow:
         optional = kind.endswith(" | None") and json[each.name] is None
         given[each.name] = None if optional else _is(kinds[kind.removesuffix(" | None")], json[each.name], each.name)
     execution_id(given["chain"])
+    _object(orjson.loads(given["attributes"]))
+    for gate in _is(list, orjson.loads(given["gates"]), "gates"):
+        _text(_object(gate), "gate")
+        _number(gate, "opened_at")
     return IndexRow(**given)
 
 

@@ -105,6 +105,9 @@ HARMFUL: dict[str, tuple[Callable[[Members], Members], str]] = {
     "an address that is none": (_saying(lambda m: m["contents"].update(x=1)), "cannot be read"),
     "another digest": (_saying(lambda m: _part(m).update(sha256="0" * 64)), "its digest is another"),
     "a run without a log": (_saying(lambda m: m["runs"].append("nobody")), "there is no log of nobody"),
+    "gates without an end": (_saying(lambda m: m["logs"][0]["row"].update(gates="[" * 5_000)), "cannot be read"),
+    "a gate that is none": (_saying(lambda m: m["logs"][0]["row"].update(gates="[1]")), "cannot be read"),
+    "attributes that are none": (_saying(lambda m: m["logs"][0]["row"].update(attributes="[")), "cannot be read"),
     "more than the row knows": (_saying(lambda m: m["logs"][0]["row"].update(wake_at="soon")), "wake_at is str"),
 }
 
