@@ -12,8 +12,10 @@ from loom.core.flow import Flow
 from loom.core.ids import ExecutionId
 from loom.core.outcome import Outcome
 from loom.driving.driver import Driver, Manner, manner
+from loom.driving.errors import TrialLeft
 from loom.driving.loading import load
 from loom.driving.refusing import refuse_changed
+from loom.driving.simulating import is_trial
 from loom.driving.standing import Standing
 from loom.driving.tenure import Hold
 from loom.kernel.journal import Journal
@@ -72,7 +74,7 @@ class Claims:
         """Drive a claimed run until it ends or parks. What this code cannot drive is left as it was.
 
         Raises:
-            UnknownFlow, LogNewerThanCode, LogCorrupt, CodeChanged, DriveStopped: it cannot be driven here, or had to stop.
+            UnknownFlow, LogNewerThanCode, LogCorrupt, CodeChanged, TrialLeft, DriveStopped: it cannot be driven here, or had to stop.
             SequenceConflict: somebody else drives it; `Fenced`: somebody else took it over.
             StoreError: as `resume`.
         """
@@ -98,6 +100,8 @@ class Claims:
         if state.length != row.length or state.is_terminal:
             raise SequenceConflict(execution_id=row.execution_id, expected=row.length, actual=state.length)
         refuse_changed(self._driver, flow, state, wished)
+        if claim.found == "released" and is_trial(state):
+            raise TrialLeft(execution_id=row.execution_id)
         if state.status == "running" and claim.found != "due":
             left = Standing(claim.taken_from, claim.found)
             journal = await self._driver.take_over(state, row.incarnation, left, None)

@@ -263,3 +263,14 @@ class SnapshotUnusable(LoomError):
         if is_checkpoint:
             self.hint = "Use the Loom that made it, or read the events before it back from where they were moved to."
         super().__init__(f"the snapshot of {execution_id} at {sequence} cannot be used: {why}")
+
+
+class TrialLeft(LoomError):
+    """A fork that is simulated, or served from its source, was let go by its driver; no worker takes it up by itself."""
+
+    code = "trial-left"
+
+    def __init__(self, *, execution_id: str) -> None:
+        self.execution_id = execution_id
+        self.hint = f"`loom resume {execution_id}` goes on with it, and says what it lacks where it stops."
+        super().__init__(f"{execution_id} is a trial whose driver has let it go")

@@ -95,6 +95,12 @@ def around_of(state: ExecutionState, around: Surroundings, *, simulates: bool) -
     return replace(around, effects=SimulatedEffects(state.execution_id, around.simulators))
 
 
+def is_trial(state: ExecutionState) -> bool:
+    """Whether the run is a fork that is simulated, or served from its source: it may stop for want of what nobody here has."""
+    forked = state.facts.forked
+    return state.facts.simulated or (forked is not None and forked.payload.reuse is not None)
+
+
 def stopping(drive: Drive) -> Drive:
     """Return *drive*, which simulated effects may stop from now on."""
     if isinstance(drive.effects, SimulatedEffects):
