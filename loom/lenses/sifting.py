@@ -2,7 +2,7 @@
 
 All that is typed has to fit. A word fits an event that has it anywhere: in its type, in the identity of its call, in who caused
 it, or in a value of its payload, whatever the case of its letters; words in double quotes are one. A condition that begins with `-`
-must not fit.
+must not fit; but `-79.55` is the number that is below zero, and what begins with a digit must not be there as `-"79.55"`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Event = EventEnvelope[Any]
 
 CONDITIONS: Final = ("type", "call", "kind", "lane", "by", "is")
 _FLAGS: Final = ("failure", "run")
-_TERM: Final = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"|(\S+))')
+_TERM: Final = re.compile(r'(-(?![.\d]))?(?:([a-z]+):)?(?:"([^"]*)"|(\S+))')
 
 
 class SiftInvalid(ValueError):
@@ -39,6 +39,13 @@ class Sift(NamedTuple):
     """What is looked for; no terms: everything."""
 
     terms: tuple[Term, ...] = ()
+
+    @property
+    def without(self) -> str:
+        """What must not fit, as it is told beside how much was found: ` without is:failure`; "" where all has to."""
+        told = (f"{term.name}:{term.text}" if term.name else term.text for term in self.terms if not term.fits)
+        words = ", ".join(told)
+        return f" without {words}" if words else ""
 
 
 def sift_of(text: str) -> Sift:

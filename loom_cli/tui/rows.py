@@ -166,7 +166,7 @@ def place_line(log: OpenLog, model: Model) -> Iterator[Styled]:
         yield Styled(f"  \u25c8 {log.rows[model.mark].sequence}", "mark")
     if log.sift.terms:
         going = "" if log.sifted >= len(log.rows) else " so far"
-        yield Styled(f"  {len(log.matches):,} found{going}", "accent")
+        yield Styled(f"  {len(log.matches):,} found{log.sift.without}{going}", "accent")
     if model.only_matches:
         yield Styled(" \u2261 filtered", "accent")
     if model.follows and not log.moments.now.is_terminal:

@@ -104,7 +104,7 @@ class Inspector:
         return {"start": chosen.start, "lines": lines, "total": len(rows), "last": kept.moments.last}
 
     async def found(self, text: str, words: str) -> Json:
-        """Return the places of the events that *words* find, among all that are there.
+        """Return the places of the events that *words* find, among all that are there, and which words must not be there.
 
         Raises:
             NotThere: they are no search.
@@ -117,7 +117,7 @@ class Inspector:
         rows, events = [*kept.timeline.rows], kept.moments.events
         hits = (at for at, row in enumerate(rows) if fits(sift, kept.timeline, row, events[at]))
         found = await asyncio.to_thread(lambda: list(islice(hits, FOUND_MAX + 1)))
-        return {"found": found[:FOUND_MAX], "more": len(found) > FOUND_MAX}
+        return {"found": found[:FOUND_MAX], "more": len(found) > FOUND_MAX, "without": sift.without}
 
     async def moment(self, text: str, n: int, against: int | None) -> Json:
         """Return what happened at event *n*, and what it changed."""

@@ -74,6 +74,25 @@ def test_a_lane_is_all_below_a_scope_or_a_branch() -> None:
     assert set(found("branches", f"lane:{path.rstrip('/')}")) <= set(below)
 
 
+@pytest.mark.parametrize(
+    ("text", "term", "without"),
+    [
+        ("-79.55", Term("", "-79.55"), ""),
+        ("-.5", Term("", "-.5"), ""),
+        ("--79.55", Term("", "-79.55", fits=False), " without -79.55"),
+        ('-"79.55"', Term("", "79.55", fits=False), " without 79.55"),
+        ("-gold", Term("", "gold", fits=False), " without gold"),
+        ("-is:failure", Term("is", "failure", fits=False), " without is:failure"),
+    ],
+)
+def test_a_number_below_zero_is_looked_for_and_what_must_not_be_there_is_said(
+    text: str, term: Term, without: str
+) -> None:
+    assert sift_of(text).terms == (term,)
+    assert sift_of(text).without == without
+    assert holds({"amount": [-79.55]}, "-79.55")
+
+
 def test_failures_are_those_that_the_timeline_marks() -> None:
     timeline, _ = golden("failures")
 

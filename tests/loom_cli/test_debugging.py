@@ -164,6 +164,12 @@ async def test_a_search_is_gone_through_and_can_be_all_that_is_shown(project: Pr
         assert len(looker.timeline()) == 18
 
 
+async def test_what_must_not_be_there_is_said_beside_how_much_was_found(project: Project) -> None:
+    async with looking(project, "refund-41") as looker:
+        await looker.type("slash", "-is:run type:*COMPLETED")
+        await looker.until(lambda: "found without is:run" in looker.row("place"))
+
+
 async def test_what_cannot_be_searched_for_is_said_where_it_was_typed(project: Project) -> None:
     async with looking(project, "refund-41") as looker:
         await looker.press("slash")

@@ -226,7 +226,7 @@ export function runPage(id, go) {
       if (mine !== search) return;
       hits = told.found;
       events.mark(new Set(hits));
-      put(foundWords, hits.length ? `${told.more ? "more than " : ""}${counted(hits.length, "event", "events")}; Enter goes on` : "no event is like that");
+      put(foundWords, hits.length ? `${told.more ? "more than " : ""}${counted(hits.length, "event", "events")}${told.without}; Enter goes on` : "no event is like that");
     } catch (error) {
       if (error.name !== "AbortError") put(foundWords, error.message);
     }

@@ -116,12 +116,15 @@ function stateAt(data, n) {
 
 function foundIn(data, search) {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const without = words.filter((word) => /^-[^.\d]/.test(word)).map((word) => word.slice(1));
+  const wanted = words.filter((word) => !/^-[^.\d]/.test(word));
   const found = [];
   data.lines.forEach((line, at) => {
     const text = JSON.stringify([line.type, line.about, line.says, data.events[at].value]).toLowerCase();
-    if (words.every((word) => (word === "is:failure" ? line.failure : text.includes(word)))) found.push(at);
+    const fits = (word) => (word === "is:failure" ? line.failure : text.includes(word));
+    if (wanted.every(fits) && !without.some(fits)) found.push(at);
   });
-  return { found, more: false };
+  return { found, more: false, without: without.length ? ` without ${without.join(", ")}` : "" };
 }
 
 function callIn(data, start, n) {

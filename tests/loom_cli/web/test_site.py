@@ -225,6 +225,14 @@ async def test_runs_are_searched_by_words_and_conditions(
     assert [run["id"] for run in told["runs"]] == found
 
 
+@pytest.mark.parametrize(("words", "without"), [("-79.55", ""), ("-is:run", " without is:run")])
+async def test_a_search_of_events_says_what_must_not_be_there(asking: Asking, words: str, without: str) -> None:
+    async with asking() as asker:
+        told = (await asker.get("/api/run/found", params={"id": "refund-41", "search": words})).json()
+
+    assert told["without"] == without
+
+
 async def test_it_is_mounted_in_any_app(project: Project) -> None:
     storage = SqliteStorage(project.store, readonly=True)
     site = inspect_app(storage, token=TOKEN, hosts=["admin.example"])
