@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
+from textual.worker import Worker, get_current_worker
 
 from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
@@ -31,6 +33,7 @@ from loom_cli.tui.widgets import Line, Listing, Row
 
 if TYPE_CHECKING:
     from loom_cli.tui.doing import Doing
+    from loom_cli.tui.prompts import Asking
 
 WIDE: Final = 120
 """From so many cells on, the pane stands beside the timeline, not below it."""
@@ -78,6 +81,10 @@ class Debugger(App[None]):
         self.failure: LoomError | None = None
         """Why there was nothing to show."""
         self._is_moved = False
+        self._ahead: deque[events.Key] = deque()
+        self._is_taking, self._talk = False, cast("Worker[None] | None", None)
+        self.is_talking = False
+        """Whether what is typed is for a line that is asked for, or soon is."""
         self.touched_at = 0.0
         """When a key was pressed last, by the clock that never goes back."""
 
@@ -145,15 +152,36 @@ class Debugger(App[None]):
         """Say something in the line below the panes."""
         self.move(moves.saying(words))
 
-    async def on_key(self, event: events.Key) -> None:
-        if len(self.screen_stack) > 1:
-            await self._typed_ahead(event)
+    async def on_event(self, event: events.Event) -> None:
+        """Take keys in the order in which they were typed: what follows `:` waits for the line that it asks for."""
+        is_key = isinstance(event, events.Key) and not event.is_forwarded and event.key not in ("ctrl+c", "ctrl+q")
+        if not is_key or (self._is_asked and not self._ahead):
+            await super().on_event(event)
+        else:
+            self._ahead.append(cast("events.Key", event))
+            await self.take_typed()
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether a screen above the timeline is there, and takes keys."""
+        return len(self.screen_stack) > 1 and getattr(self.screen, "is_ready", False)
+
+    async def take_typed(self) -> None:
+        """Give the keys that wait to whom they are for, as far as that is there."""
+        if self._is_taking:
             return
+        self._is_taking = True
+        try:
+            while self._ahead and (self._is_asked or (len(self.screen_stack) == 1 and not self.is_talking)):
+                key = self._ahead.popleft()
+                await (self._pressed(key) if len(self.screen_stack) == 1 else cast("Asking", self.screen).take(key))
+        finally:
+            self._is_taking = False
+
+    async def _pressed(self, event: events.Key) -> None:
         bound = BY_KEY.get(event.key)
         if bound is None:
             return
-        event.stop()
-        event.prevent_default()
         if bound.move is not None:
             self.move(bound.move)
         elif bound.is_talk:
@@ -161,19 +189,21 @@ class Debugger(App[None]):
         else:
             await self.run_action(bound.action)
 
-    async def _typed_ahead(self, event: events.Key) -> None:
-        """Give the line that is asked for a key that was typed before it was there."""
-        from loom_cli.tui.prompts import Prompt
-
-        if isinstance(self.screen, Prompt):
-            event.stop()
-            await self.screen.take(event)
-
     def _converse(self, name: str) -> None:
         """Begin what takes more than a key."""
+        self.is_talking = True
+        self._talk = self.run_worker(self._talked(name), group="doing", exclusive=True)
+
+    async def _talked(self, name: str) -> None:
         from loom_cli.tui.doing import refused
 
-        self.run_worker(refused(self._doing.by_name[name](), self.say), group="doing", exclusive=True)
+        mine = get_current_worker()
+        try:
+            await refused(self._doing.by_name[name](), self.say)
+        finally:
+            if self._talk is mine:  # another may have begun, which ended this one
+                self.is_talking = False
+                self.call_later(self.take_typed)
 
     @cached_property
     def _doing(self) -> Doing:

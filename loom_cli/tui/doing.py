@@ -161,6 +161,8 @@ class Doing:
             self._app.say("left as it is")
             return None
         self._app.say(f"{asked.words[0]} ...")
+        self._app.is_talking = False  # it may take long: meanwhile keys move through time
+        self._app.call_later(self._app.take_typed)
         done = await self._app.actings.run(asked)
         status = done.json.get("status") if isinstance(done.json, dict) else None
         self._app.say(done.error or f"{asked.title}: {status or ExitCode(done.status).name.lower()}")

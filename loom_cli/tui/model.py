@@ -109,9 +109,16 @@ def to_last(model: Model, log: OpenLog) -> Model:
 def to_failure(*, back: bool) -> Move:
     def move(model: Model, log: OpenLog) -> Model:
         found = log.timeline.failure(model.at, back=back)
-        if found is None:
+        if found is not None:
+            return at_event(model, log, found)
+        beyond = log.timeline.failure(len(log.rows) if back else -1, back=back)
+        if beyond is None or not log.is_read:
             return replace(model, says=f"nothing has gone wrong {'before' if back else 'after'} this event")
-        return at_event(model, log, found)
+        if beyond == model.at:
+            return replace(model, says="nothing else has gone wrong")
+        return at_event(
+            model, log, beyond, says=f"on from the {'end: the last' if back else 'beginning: the first'} failure"
+        )
 
     return move
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -18,7 +16,20 @@ from loom_cli.screen import Styled, cell_len
 from loom_cli.tui.keys import KEYS
 from loom_cli.tui.widgets import Line, Listing, Row
 
+if TYPE_CHECKING:
+    from loom_cli.tui.app import Debugger
+
 _KEYS_WIDTH = 12
+
+
+class Asking(Protocol):
+    """A screen that is given what was typed before it was there."""
+
+    is_ready: bool
+
+    async def take(self, key: events.Key) -> None:
+        """Take a key that was typed before this was there."""
+        ...
 
 
 class Prompt(ModalScreen[str | None]):
@@ -44,7 +55,7 @@ class Prompt(ModalScreen[str | None]):
         super().__init__()
         self._title, self._given, self._refuse, self._secret = title, given, refuse, secret
         self._about = [tuple(line) for line in about]
-        self._since, self._is_left = math.inf, False
+        self.is_ready, self._is_left = False, False
 
     def compose(self) -> ComposeResult:
         with Container():
@@ -53,26 +64,25 @@ class Prompt(ModalScreen[str | None]):
             yield Row(id="asked")
             yield Input(self._given, id="given", compact=True, password=self._secret)
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         self._say("")
         if self._about:
             about = self.query_one("#about", Listing)
             about.styles.height = min(len(self._about), 16)
             about.show(len(self._about), lambda at, width: self._about[at], -1)
         self.query_one(Input).focus()
-        self._since = time.monotonic()
+        self.is_ready = True
+        await cast("Debugger", self.app).take_typed()
 
     def _say(self, problem: str) -> None:
         told = [Styled(f" {self._title}", "strong"), Styled("  Enter takes it, Escape leaves", "quiet")]
         self.query_one("#asked", Row).say([*told, Styled(f"  {problem}" if problem else "", "bad strong")])
 
     async def take(self, key: events.Key) -> None:
-        """Take a key, if it was typed before this line was there."""
-        if key.time >= self._since:
-            return
+        """Take a key that was typed before this line was there."""
         given = self.query_one(Input)
         if key.key == "enter":
-            await given.action_submit()
+            self._submit(given.value)
         elif key.key == "escape":
             self.action_leave()
         elif key.key == "backspace":
@@ -82,18 +92,21 @@ class Prompt(ModalScreen[str | None]):
 
     def on_input_submitted(self, submitted: Input.Submitted) -> None:
         submitted.stop()
-        problem = self._refuse(submitted.value)
+        self._submit(submitted.value)
+
+    def _submit(self, text: str) -> None:
+        problem = self._refuse(text)
         if problem:
             self._say(problem)
         else:
-            self._leave(submitted.value)
+            self._leave(text)
 
     def action_leave(self) -> None:
         self._leave(None)
 
     def _leave(self, text: str | None) -> None:
-        if not self._is_left:  # a key may come both ways
-            self._is_left = True
+        if not self._is_left:  # Enter may be typed twice before it is gone
+            self._is_left, self.is_ready = True, False
             _ = self.dismiss(text)
 
 
@@ -115,6 +128,7 @@ class Confirm(ModalScreen[bool]):
     def __init__(self, title: str, about: Sequence[Line]) -> None:
         super().__init__()
         self._title, self._about = title, [tuple(line) for line in about]
+        self.is_ready = False
 
     def compose(self) -> ComposeResult:
         with Container():
@@ -122,13 +136,18 @@ class Confirm(ModalScreen[bool]):
             yield Listing(id="about", has_cursor=False)
             yield Row(id="asked")
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         self.query_one("#title", Row).say([Styled(self._title, "mark")])
         about = self.query_one("#about", Listing)
         about.styles.height = min(len(self._about), 18)
         about.show(len(self._about), lambda at, width: self._about[at], -1)
         keys = [Styled("y", "key"), Styled(" do it   ", "quiet"), Styled("n", "key"), Styled(" leave it", "quiet")]
         self.query_one("#asked", Row).say(keys)
+        self.is_ready = True
+        await cast("Debugger", self.app).take_typed()
+
+    async def take(self, key: events.Key) -> None:
+        """Leave out a key that was typed before this was seen: nobody agrees to what they have not read."""
 
     def action_agree(self) -> None:
         _ = self.dismiss(result=True)
@@ -155,13 +174,14 @@ class Help(ModalScreen[None]):
         Binding("pagedown,space", "scroll(15)", show=False),
         Binding("pageup,b", "scroll(-15)", show=False),
     ]
+    is_ready = False
 
     def compose(self) -> ComposeResult:
         with Container():
             yield Listing(id="keys", has_cursor=False)
             yield Row(id="asked")
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         lines = [tuple(line) for line in help_lines()]
         keys = self.query_one("#keys", Listing)
         keys.show(len(lines), lambda at, width: lines[at], -1)
@@ -173,6 +193,13 @@ class Help(ModalScreen[None]):
                 Styled(" leave the help", "quiet"),
             ]
         )
+        self.is_ready = True
+        await cast("Debugger", self.app).take_typed()
+
+    async def take(self, key: events.Key) -> None:
+        """Leave the help by a key that leaves it, if it was typed before the help was there."""
+        if key.key in ("escape", "q", "question_mark", "f1", "enter"):
+            self.action_leave()
 
     def action_leave(self) -> None:
         _ = self.dismiss(None)

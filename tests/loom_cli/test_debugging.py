@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Key
 
 from loom.core.ids import ExecutionId
 from loom.lenses.folding import state_digest
@@ -137,6 +138,24 @@ async def test_keys_move_through_time(project: Project) -> None:
         ):
             await looker.press(*keys)
             assert f"event {at} of 17" in looker.row("place"), keys
+
+
+async def test_after_the_last_failure_comes_the_first(project: Project) -> None:
+    async with looking(project, "refund-41") as looker:
+        await looker.press("f")
+        assert "event 2 of 17" in looker.row("place")
+        assert "on from the beginning: the first failure" in looker.row("place")
+        await looker.press("f")
+        assert "nothing else has gone wrong" in looker.row("place")
+
+
+async def test_keys_typed_in_one_burst_go_into_the_line_that_is_asked_for_and_on_from_there(project: Project) -> None:
+    async with looking(project, "refund-41") as looker:
+        for key in ("colon", *"7", "backspace", "9", "enter", "k", "slash", *"call:fetch type:*STARTED", "enter"):
+            looker.app.post_message(Key(key, key if len(key) == 1 else None))
+        await looker.until(lambda: "3 found" in looker.row("place"))
+        await looker.press("colon", "escape", "F")
+        assert "event 2 of" in looker.row("place")
 
 
 @pytest.mark.parametrize(
