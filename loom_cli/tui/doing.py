@@ -12,6 +12,7 @@ from textual.app import SuspendNotSupported
 
 from loom.core.errors import LoomError
 from loom.core.views import OpenGate
+from loom.kernel.codec import payload_json
 from loom.lenses.sifting import SiftInvalid, sift_of
 from loom_cli.exits import ExitCode
 from loom_cli.forms import Question, ask
@@ -25,6 +26,8 @@ from loom_cli.tui.prompts import Confirm, Help, Prompt
 if TYPE_CHECKING:
     from loom_cli.tui.app import Debugger
 
+GIVEN_MAX = 2_000
+"""A value of more characters is not put into a line to be edited there."""
 FORMATS = (".svg", ".txt", ".json")
 
 
@@ -76,12 +79,14 @@ class Doing:
     async def edit(self) -> None:
         log, model = self._app.log_, self._app.model
         call = log.call(model.at)
-        if call is None or call.outcome_at(log.moments.last) is None:
+        if call is None or (outcome := call.outcome_at(log.moments.last)) is None:
             self._app.say(
                 "nothing came of this event that could be another: stand on an event of a call that has ended"
             )
             return
-        value = await self._asked(f"what {call.id} is to come to in the fork, as JSON", refuse=_no_json)
+        came = payload_json(log.event(log.index(outcome.end)).payload)
+        given = _present(came) if isinstance(came, dict) else ""
+        value = await self._asked(f"what {call.id} is to come to in the fork, as JSON", given=given, refuse=_no_json)
         if value is not None:
             await self._look_at_fork(await self._do(edit_act(log.run_id, call.id, value, self._app.wired)))
 
@@ -189,7 +194,7 @@ class Doing:
         except OSError as error:
             self._app.say(f"{path}: {error.strerror or error}")
         else:
-            self._app.say(f"written to {path}")
+            self._app.say(f"written to {brief_path(str(path), self._app.drawing.room_to_say - len('written to '))}")
 
     def _no_file(self, name: str) -> str:
         path = self._app.folder / name
@@ -208,6 +213,19 @@ class Doing:
 
 def _file_name(id: str) -> str:
     return "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_~.") else "_" for sign in id).lstrip(".")
+
+
+def _present(came: dict[str, Any]) -> str:
+    """Return what an event says that its call came to, as JSON to be edited; "" where it is too long, or is no value."""
+    value = next((json.dumps(came[name], ensure_ascii=False) for name in ("result", "answer") if name in came), "")
+    return value if len(value) < GIVEN_MAX else ""
+
+
+def brief_path(path: str, room: int) -> str:
+    """Return *path* in *room* cells: where it is longer, without its middle, and with the whole name of the file at least."""
+    name = path.rpartition("/")[2]
+    begin = room - len(name) - 2
+    return path if len(path) <= room else f"{path[:begin]}\u2026/{name}" if begin > 0 else name
 
 
 def _no_search(text: str) -> str:

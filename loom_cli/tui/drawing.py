@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from loom.lenses.inbox import UnreadMessage
-from loom_cli.screen import Styled
+from loom_cli.screen import Styled, cell_len
 from loom_cli.tui import model as moves
 from loom_cli.tui import source_pane
 from loom_cli.tui.calls_pane import CallLines
 from loom_cli.tui.event_pane import event_nodes
 from loom_cli.tui.gates_pane import gate_nodes
-from loom_cli.tui.keys import FOOT
+from loom_cli.tui.keys import foot
 from loom_cli.tui.model import PANES, Pane
 from loom_cli.tui.nodes import Key, Node, Shown, shown
 from loom_cli.tui.open_log import OpenLog
@@ -90,6 +90,12 @@ class Drawing:
         yield from place_line(log, model)
         if model.says:
             yield Styled(f"  {model.says}", "accent")
+
+    @property
+    def room_to_say(self) -> int:
+        """How many cells a message has beside the place of the cursor."""
+        told = sum(cell_len(piece.text) for piece in place_line(self._app.log_, self._app.model))
+        return self._app.size.width - told - 2
 
     def timeline(self) -> None:
         """Draw the rows of the events."""
@@ -191,10 +197,6 @@ def pane_at(x: int) -> Pane | None:
 
 
 def _foot(width: int) -> Iterator[Styled]:
-    told = 0
-    for bound in FOOT:
-        told += len(bound.shown) + len(bound.short) + 3
-        if told > width:
-            return
+    for bound, word in foot(width):
         yield Styled(f" {bound.shown}", "key")
-        yield Styled(f" {bound.short} ", "quiet")
+        yield Styled(f" {word} ", "quiet")

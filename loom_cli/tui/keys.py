@@ -24,7 +24,7 @@ from loom_cli.tui.model import (
 class Bound(NamedTuple):
     """One thing to do: the keys that do it, as Textual names them, and as they are shown; in words; as a move, if it is one.
 
-    *action* is the name of what the app does where it is no move. *short* is what stands below the panes, "" where there is no room.
+    *action* is the name of what the app does where it is no move. *short* is what stands below the panes, *wide* where there is room for more than 80 cells; "" where it does not.
     """
 
     keys: tuple[str, ...]
@@ -33,6 +33,7 @@ class Bound(NamedTuple):
     move: Move | None = None
     action: str = ""
     short: str = ""
+    wide: str = ""
 
     @property
     def is_talk(self) -> bool:
@@ -58,7 +59,7 @@ KEYS: Final[Mapping[str, tuple[Bound, ...]]] = {
             to_failure(back=False),
             short="failed",
         ),
-        Bound(("F",), "F", "the one before that went wrong", to_failure(back=True)),
+        Bound(("F",), "F", "the one before that went wrong", to_failure(back=True), wide="failed before"),
         Bound(("right_square_bracket",), "]", "the next event of the same call", along_call(back=False)),
         Bound(("left_square_bracket",), "[", "the event before of the same call", along_call(back=True)),
         Bound(
@@ -83,21 +84,21 @@ KEYS: Final[Mapping[str, tuple[Bound, ...]]] = {
         Bound(
             ("slash",), "/", "search: words, type:STEP_*, call:fetch, is:failure, by:ada", action="search", short="find"
         ),
-        Bound(("n",), "n", "the next one that was found", to_match(back=False)),
+        Bound(("n",), "n", "the next one that was found", to_match(back=False), wide="next found"),
         Bound(("N",), "N", "the one before that was found", to_match(back=True)),
-        Bound(("ampersand",), "&", "show only what was found, or everything again", filtered),
+        Bound(("ampersand",), "&", "show only what was found, or everything again", filtered, wide="only found"),
         Bound(("m",), "m", "mark this event, or take the mark off: changes are from it on", marked, short="mark"),
         Bound(("apostrophe",), "'", "go to the mark", to_mark),
         Bound(("D",), "D", "name the state here by its digest", action="digest"),
     ),
     "Act": (
         Bound(("B",), "B", "begin a fork here", action="fork", short="fork"),
-        Bound(("E",), "E", "begin a fork in which this call came out otherwise", action="edit"),
+        Bound(("E",), "E", "begin a fork in which this call came out otherwise", action="edit", wide="other outcome"),
         Bound(("A",), "A", "answer a gate that is open", action="answer", short="answer"),
-        Bound(("R",), "R", "retry a run that failed, or go on with one that can", action="go_on"),
+        Bound(("R",), "R", "retry a run that failed, or go on with one that can", action="go_on", wide="retry"),
         Bound(("P",), "P", "stop in the flow where it stood here, with pdb", action="pdb"),
         Bound(("o",), "o", "look at another run: the next link, a fork, a child, by its id", action="open"),
-        Bound(("e",), "e", "export the view: SVG, text or JSON", action="export"),
+        Bound(("e",), "e", "export the view: SVG, text or JSON", action="export", wide="export"),
         Bound(("question_mark", "f1"), "?", "this help", action="help", short="help"),
         Bound(("q", "ctrl+c", "ctrl+q"), "q", "leave", action="leave", short="leave"),
     ),
@@ -106,3 +107,14 @@ KEYS: Final[Mapping[str, tuple[Bound, ...]]] = {
 
 BY_KEY: Final = {key: bound for group in KEYS.values() for bound in group for key in bound.keys}
 FOOT: Final = tuple(bound for group in KEYS.values() for bound in group if bound.short)
+
+
+def foot(width: int) -> list[tuple[Bound, str]]:
+    """Return the keys that stand below the panes of *width* cells, each with its word: the needed ones first, then what there is room for."""
+    room, told = width, {}
+    for bound, word in (*((each, each.short) for each in FOOT), *((each, each.wide) for each in BY_KEY.values())):
+        size = len(bound.shown) + len(word) + 3
+        if word and size <= room and bound.shown not in told:
+            told[bound.shown] = bound, word
+            room -= size
+    return [told[bound.shown] for group in KEYS.values() for bound in group if bound.shown in told]

@@ -222,6 +222,7 @@ def help_lines() -> Iterator[Line]:
 
 
 _SIGNS = (
+    ("\u258c", "cursor", "the line that the keys are about"),
     ("\u2713", "good", "done"),
     ("\u2717", "bad", "failed, or too late"),
     ("\u25cf", "running", "began, runs"),

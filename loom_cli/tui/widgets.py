@@ -123,6 +123,7 @@ class Listing(Widget, can_focus=True):
         super().__init__(id=id)
         self.can_focus = has_cursor
         self.count, self.cursor, self.top = 0, -1, 0
+        self._lead = 1 if has_cursor else 0  # the sign of the cursor stands in a column of its own
         self._is_dragging = False
         self._drawn = Style.null(), 1, 1
         self._line_of: Callable[[int, int], Line] = lambda at, width: ()
@@ -135,7 +136,7 @@ class Listing(Widget, can_focus=True):
     @property
     def width(self) -> int:
         """How many cells a line has."""
-        return max(self.size.width - 1, 1)
+        return max(self.size.width - 1 - self._lead, 1)
 
     def line(self, at: int) -> Line:
         """Return line *at*."""
@@ -198,9 +199,11 @@ class Listing(Widget, can_focus=True):
         base, width, _ = self._drawn
         at = self.top + y
         line = self._line_of(at, width) if at < self.count else ()
-        if at == self.cursor and at < self.count:
+        is_chosen = at == self.cursor and at < self.count
+        if is_chosen:
             base += style_of("chosen" if self.has_focus else "chosen_beside")
-        return Strip.join([strip_of(line, width, base), Strip([Segment(*self._bar(y))], 1)])
+        lead = Strip([Segment(("\u258c" if is_chosen else " ") * self._lead, base + style_of("cursor"))], self._lead)
+        return Strip.join([lead, strip_of(line, width, base), Strip([Segment(*self._bar(y))], 1)])
 
     def _bar(self, y: int) -> tuple[str, Style]:
         """Return what the scroll bar shows in row *y*."""
@@ -222,7 +225,7 @@ class Listing(Widget, can_focus=True):
         self.scroll_by(-3)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.x >= self.width and self.count > self.page:
+        if event.x >= self.size.width - 1 and self.count > self.page:
             self._is_dragging = True
             self.capture_mouse()
             self._drag(event.y)
@@ -241,5 +244,5 @@ class Listing(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         at = self.top + event.y
-        if event.x < self.width and at < self.count:
+        if event.x < self.size.width - 1 and at < self.count:
             self.post_message(self.Picked(self, at))

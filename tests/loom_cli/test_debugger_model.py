@@ -19,7 +19,7 @@ from loom_cli.tui.calls_pane import CallLines
 from loom_cli.tui.event_pane import event_nodes
 from loom_cli.tui.exporting import view_json, view_text
 from loom_cli.tui.gates_pane import gate_nodes
-from loom_cli.tui.keys import BY_KEY, FOOT, KEYS
+from loom_cli.tui.keys import BY_KEY, FOOT, KEYS, foot
 from loom_cli.tui.model import Model
 from loom_cli.tui.nodes import BRIEF_MAX, GROUP, Node, brief, shown, value_node
 from loom_cli.tui.open_log import OpenLog
@@ -192,6 +192,11 @@ def test_a_key_does_one_thing_and_what_stands_below_the_panes_fits_80_cells() ->
 
     assert len(keys) == len(set(keys)) == len(BY_KEY)
     assert sum(len(bound.shown) + len(bound.short) + 3 for bound in FOOT) <= 80
+    assert [bound for bound, _ in foot(80)] == list(FOOT)
+    assert BY_KEY["F"] in [bound for bound, _ in foot(140)]
+    assert all(
+        sum(len(bound.shown) + len(word) + 3 for bound, word in foot(width)) <= width for width in range(20, 200)
+    )
     for bound in BY_KEY.values():
         assert (bound.move is None) is bool(bound.action)
 

@@ -140,6 +140,11 @@ async def test_keys_move_through_time(project: Project) -> None:
             assert f"event {at} of 17" in looker.row("place"), keys
 
 
+async def test_the_line_under_the_cursor_has_a_sign_and_no_other_line(project: Project) -> None:
+    async with looking(project, "refund-41", at=3) as looker:
+        assert looker.drawn().count("\u258c") == 2  # one of the timeline, one of the pane
+
+
 async def test_after_the_last_failure_comes_the_first(project: Project) -> None:
     async with looking(project, "refund-41") as looker:
         await looker.press("f")

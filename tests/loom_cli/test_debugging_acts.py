@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from loom.core.facts import GateAnswered
 from loom.core.ids import ExecutionId
@@ -17,6 +18,7 @@ from loom.core.views import OpenGate
 from loom.plugins.sqlite import SqliteStorage
 from loom_cli.tui.acting import Wired, answer_act, done_of, fork_act, going_on
 from loom_cli.tui.app import Debugger
+from loom_cli.tui.doing import brief_path
 from loom_cli.tui.widgets import Listing
 from tests.loom_cli.desk import effects, events, state, types
 from tests.loom_cli.terminal import loom
@@ -128,6 +130,9 @@ async def test_a_fork_can_have_another_outcome_of_the_call_at_the_cursor(desk: P
         await looker.press("E")
         assert "nothing came of this event" in looker.row("place")
         await looker.press("j", "E")
+        await looker.until_asked("assess")
+        assert json.loads(looker.app.screen.query_one(Input).value) == 0.7
+        await looker.press("ctrl+u")
         await give(looker, "0.2.1", "assess")
         assert "no JSON" in looker.asked()
         await looker.press(*["backspace"] * 2, "enter")
@@ -211,6 +216,8 @@ async def test_the_view_is_exported(suffix: str, desk: Path) -> None:
         await looker.until_asked()
         await looker.press(*f"view{suffix}", "enter")
         await looker.until(lambda: "written to" in looker.row("place"))
+        assert looker.row("place").endswith(f"view{suffix}")
+        assert len(looker.row("place")) <= 120
         await looker.press("e")
         await looker.until_asked()
         await looker.press(*f"view{suffix}", "enter")
@@ -279,3 +286,10 @@ def test_a_run_goes_on_as_it_stands(status: str, verb: str | None) -> None:
 )
 def test_how_a_command_ended_is_read_off_what_it_printed(status: int, out: str, err: str, error: str) -> None:
     assert done_of(status, out, err).error == error
+
+
+@pytest.mark.parametrize(
+    ("room", "told"), [(30, "/home/ada/work/r-1-2.svg"), (20, "/home/ada\u2026/r-1-2.svg"), (8, "r-1-2.svg")]
+)
+def test_the_name_of_a_file_is_told_whatever_room_there_is(room: int, told: str) -> None:
+    assert brief_path("/home/ada/work/r-1-2.svg", room) == told
