@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +15,10 @@ settings.register_profile(
     "ci", deadline=None, print_blob=True, max_examples=300, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "local"))
+
+# Who starts the suite in the background has it ignore Ctrl-C, and so would each command that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

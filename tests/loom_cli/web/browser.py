@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 QUIET: Final = (
     "--no-sandbox",  # as root there is none
@@ -18,6 +18,9 @@ QUIET: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+expect.set_options(timeout=30_000)  # ms: a page that comes late is no fault of the page
 
 
 def chromium() -> str | None:
