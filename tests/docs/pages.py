@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 
 from typer.main import get_command
 
+from tests.forked import program
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")))
 EXAMPLES: Final = tuple(sorted((ROOT / "examples").glob("*/README.md")))
@@ -45,6 +47,17 @@ _UNTIL_A_STEP_IS_DONE: Final = (
     "until loom logs {run} --type STEP_COMPLETED 2>/dev/null | grep -q STEP_COMPLETED; do sleep 0.1; done;"
 )
 """What a reader's `sleep` before a `kill` is for: here nothing depends on how fast the machine is."""
+
+
+SURROUNDINGS: Final = {
+    "LANG": "C.UTF-8",
+    "LOOM_PRINCIPAL": "ada",
+    "PYTHONUTF8": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "COLUMNS": "120",
+}
+"""What a page is run in, beside its PATH and HOME."""
 
 
 class Block(NamedTuple):
@@ -107,7 +120,8 @@ def acts(page: str, shelf: Path) -> Iterator[Act]:
             for act in commands(block):
                 started = _BEHIND.search(act.shell)
                 behind = started[1] if started else behind
-                yield act._replace(shell=_SLEEP.sub(_UNTIL_A_STEP_IS_DONE.format(run=behind), act.shell))
+                shell = _SLEEP.sub(_UNTIL_A_STEP_IS_DONE.format(run=behind), act.shell)
+                yield act._replace(shell=f"PATH=$ALONE {shell}" if started else shell)
         elif block.language == "python" and is_complete(block):
             yield _python(block, shelf)
 
@@ -137,13 +151,16 @@ def _python(block: Block, shelf: Path) -> Act:
     return Act(block.line, shell, 0, tuple(_PRINTS.findall(block.text)))
 
 
-def faults(acts_: list[Act], folder: Path, shelf: Path) -> list[str]:
-    """Run *acts_* in one shell in *folder*, and return what did not come out as promised."""
+def faults(acts_: list[Act], folder: Path, shelf: Path, *, programs: Path | None = None) -> list[str]:
+    """Run *acts_* in one shell in *folder*, and return what did not come out as promised.
+
+    `loom` and `python` are those in *programs*, else processes that start on their own; so does, always, what goes on behind.
+    """
     script = "".join(f"{each.shell}\nprintf '\\n{_MARK}%s\\n' $?\n" for each in acts_)
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env=_environment(shelf),
+        env=_environment(shelf, programs),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -181,19 +198,11 @@ def comparable(line: str) -> str:
     return line.strip()
 
 
-def _environment(shelf: Path) -> dict[str, str]:
+def _environment(shelf: Path, programs: Path | None) -> dict[str, str]:
     tools = shelf / "bin"
     tools.mkdir(exist_ok=True)
     for name, command in {"python": "", "loom": " -m loom_cli"}.items():
-        (tools / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)}{command} "$@"\n', encoding="utf-8")
-        (tools / name).chmod(0o755)
-    return {
-        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(shelf),
-        "LANG": "C.UTF-8",
-        "LOOM_PRINCIPAL": "ada",
-        "PYTHONUTF8": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "COLUMNS": "120",
-    }
+        program(tools, name, f'exec {shlex.quote(sys.executable)}{command} "$@"')
+    alone = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    path = f"{programs}{os.pathsep}{alone}" if programs else alone
+    return {**SURROUNDINGS, "PATH": path, "ALONE": alone, "HOME": str(shelf)}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from loom_cli.command_table import ROWS
 from loom_cli.exits import ExitCode
 from tests.docs import event_table, pages, rule_table
 from tests.docs.pages import EXAMPLES, PAGES, ROOT
+from tests.forked import Forks
 from tests.rows import parse_rows
 
 REFUSALS = ROOT / "docs" / "guide" / "refusals.md"
@@ -27,27 +30,54 @@ REFUSALS = ROOT / "docs" / "guide" / "refusals.md"
 KILLED = 128 + 9
 """What a shell says of a command that SIGKILL ended."""
 
-EVERY = [
-    *(pytest.param(page, id=page.stem) for page in PAGES),
-    *(pytest.param(page, id=page.parent.name) for page in EXAMPLES),
-]
-each_page = pytest.mark.parametrize("page", EVERY)
+NAMES = {page: page.parent.name if page in EXAMPLES else page.stem for page in (*PAGES, *EXAMPLES)}
+each_page = pytest.mark.parametrize("page", [pytest.param(page, id=name) for page, name in NAMES.items()])
+
+ON_THEIR_OWN = ("backups", "debugging", "the-command")
+"""Pages whose every command is started as a reader starts it, whenever the tests are run; with the slow tests all are."""
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project as it is made."""
+    place = tmp_path_factory.mktemp("made")
+    made = [sys.executable, "-m", "loom_cli", "new", "demo", "--in", str(place)]
+    subprocess.run(made, check=True, capture_output=True)
+    return place / "demo"
 
 
 @pytest.fixture
-def folder(page: Path, tmp_path: Path) -> Path:
-    """Where a page is read: an empty folder for the README, a project as it is made for a guide, a copy of an example."""
+def folder(page: Path, demo: Path, tmp_path: Path) -> Path:
+    """Where a page is read: an empty folder for the README, a project of its own for a guide, a copy of an example."""
     if page in EXAMPLES:
         return shutil.copytree(page.parent, tmp_path / "app", ignore=shutil.ignore_patterns(".*", "__pycache__"))
-    if page.name == "README.md":
-        return tmp_path
-    made = [sys.executable, "-m", "loom_cli", "new", "demo", "--in", str(tmp_path)]
-    subprocess.run(made, check=True, capture_output=True)
-    return tmp_path / "demo"
+    return tmp_path if page.name == "README.md" else shutil.copytree(demo, tmp_path / "demo")
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    with Forks({**pages.SURROUNDINGS, "PATH": os.environ["PATH"]}) as forks:
+        yield forks
 
 
 @each_page
 def test_what_a_page_types_runs_and_prints_what_it_shows(
+    page: Path, folder: Path, forks: Forks, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shelf = tmp_path_factory.mktemp("shelf")
+    acts = list(pages.acts(page.read_text("utf-8"), shelf))
+
+    assert pages.faults(acts, folder, shelf, programs=forks.programs) == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name, marks=() if name in ON_THEIR_OWN else pytest.mark.slow)
+        for page, name in NAMES.items()
+    ],
+)
+def test_it_does_so_where_each_command_is_a_process_that_starts_on_its_own(
     page: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     shelf = tmp_path_factory.mktemp("shelf")
