@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import typer
 
     from loom.app.config import LoomApp
+    from loom.driving.run_reader import RunReader
     from loom.plugins.postgres.storage import PostgresStorage
     from loom.plugins.sqlite.location import StoreName
     from loom.plugins.sqlite.storage import SqliteStorage
@@ -75,6 +76,21 @@ class Cli:
             StoreNotFound: there is none; a reader makes none.
         """
         return self._store(store, readonly=True)
+
+    def runs(self, store: str | None) -> RunReader:
+        """Return what `reader` does where only runs are looked at: of a database in a file no more is loaded than that takes.
+
+        Raises (when it is used):
+            StoreNotFound: there is none; a reader makes none.
+        """
+        from loom.plugins.sqlite.location import DEFAULT_PATH, is_bundle, is_postgres, path_of, store_name
+
+        name = store_name(store, folder=self.folder)
+        if is_bundle(name.text) or is_postgres(name.text):
+            return _opened(name, readonly=True)
+        from loom.plugins.sqlite.reader import SqliteReader
+
+        return SqliteReader(name.base / (path_of(name.text) if name.text else DEFAULT_PATH))
 
     @asynccontextmanager
     async def writer(self, store: str | None) -> AsyncIterator[Storage]:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from loom.core.ids import ExecutionId, execution_id
-from loom.driving.chains import FIRST, link_named
-from loom.driving.errors import ExecutionNotFound
+from loom.core.links import FIRST, link_named
 from loom.driving.run_reader import RunReader
 from loom.spi.event_store import ExecutionQuery
 from loom_cli.errors import AmbiguousExecution
@@ -32,6 +31,8 @@ async def meant_id(storage: RunReader, text: str) -> ExecutionId:
         return found[0]
     if found:
         raise AmbiguousExecution(text=text, candidates=found[:_CANDIDATES_MAX], more=len(found) > _CANDIDATES_MAX)
+    from loom.driving.errors import ExecutionNotFound  # with half of what drives runs: a list has no use for it
+
     raise ExecutionNotFound(execution_id=text, store=storage.url, near=await _near(storage, text))
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
+from loom.core.links import link_named
 from loom.driving import chains
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.run_reader import RunReader
@@ -30,8 +31,8 @@ async def log_meant(storage: RunReader, text: str) -> StoredLog:
         SnapshotUnusable: the checkpoint cannot be read that stands for events which were moved away.
     """
     link = await meant_link(storage, text)
-    run_id = ExecutionId(chains.link_named(link) or link)
-    if chains.link_named(link) is None and (row := await storage.row(run_id)) is not None:
+    run_id = ExecutionId(link_named(link) or link)
+    if link_named(link) is None and (row := await storage.row(run_id)) is not None:
         run_id = (await chains.last_link(storage, row)).execution_id
     log = await log_of(storage, run_id)
     if not log.events:  # deleted since we found it

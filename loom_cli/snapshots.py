@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from loom.core.links import is_later_link
 from loom.driving import chains
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.snapshotting import snapshot_store
@@ -56,4 +57,4 @@ async def _meant_row(storage: Storage, text: str) -> ExecutionRow:
     row = await storage.row(run_id)
     if row is None:  # deleted since we found it
         raise ExecutionNotFound(execution_id=text, store=storage.url)
-    return row if chains.is_later_link(run_id) else await chains.last_link(storage, row)
+    return row if is_later_link(run_id) else await chains.last_link(storage, row)

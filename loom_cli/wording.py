@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from loom.core.child_names import CHILD_TOPIC
 from loom.core.envelope import EventEnvelope
 from loom.core.identity import unescape
 from loom.core.sides import side_words
-from loom.driving.parents import CHILD_TOPIC
 from loom_cli.readable import readable
 from loom_cli.times import distance, duration, moment
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, Literal, ParamSpec, TypeAlias, TypeVar, 
 from weakref import WeakKeyDictionary
 
 from loom import values
+from loom.core.child_names import CHILD_TOPIC, SPAWN
 from loom.core.envelope import EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.failures import ChildFailed, NestingTooDeep, failure_from
@@ -27,7 +28,6 @@ from loom.core.origins import remember_start
 from loom.core.retry import Retry
 from loom.core.step import Naming, StepContext, step
 from loom.driving.family import FAMILY, Birth, Family
-from loom.driving.parents import CHILD_TOPIC, SPAWN
 from loom.kernel.context import Context
 from loom.spi.errors import StoreUnavailable
 

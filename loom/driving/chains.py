@@ -6,7 +6,6 @@ link's id names. What is asked of it is asked of its last link.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from loom.core import facts as f
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from loom.driving.driver import Driver
 
 _WRITTEN_WITH_THE_END: Final = frozenset({"EXECUTION_STARTED", "TOPIC_HELD"})
-_LINK: Final = re.compile(r"~[0-9]+\Z")
-FIRST: Final = "~1"
-"""Added to the id of a chain, this names its first link, whose own id is that of the chain."""
 
 
 class Aside:
@@ -45,17 +41,6 @@ class Aside:
 
     async def room(self) -> None:
         """Return at once."""
-
-
-def chosen_id(id: ExecutionId) -> ExecutionId:
-    """Return *id* as one that a caller may choose.
-
-    Raises:
-        InvalidId: it reads like that of a later link.
-    """
-    if is_later_link(id):
-        raise InvalidId(kind="execution", text=id)
-    return id
 
 
 def successor(driver: Driver, flow: Flow[Any, Any], closing: Journal, input: Any) -> Append:
@@ -124,18 +109,3 @@ async def lane_of(storage: RunReader, row: ExecutionRow) -> Lane | None:
     """Return the lane of the chain that *row* is of, None when its first link is gone."""
     first = row if row.index.link == 1 else await storage.row(ExecutionId(row.index.chain))
     return None if first is None else Lane(first.execution_id, first.incarnation)
-
-
-def is_later_link(run_id: str) -> bool:
-    """Whether *run_id* is that of a link after the first; no caller can choose such an id."""
-    return _LINK.search(run_id) is not None
-
-
-def link_named(text: str) -> str | None:
-    """Return the id of the link that *text* names by itself: `ID~2` the second, `ID~1` the first; None: it names a chain."""
-    return text.removesuffix(FIRST) if text.endswith(FIRST) else text if is_later_link(text) else None
-
-
-def once(run_id: str, key: str) -> str:
-    """Return *key*, of what may happen once in the link *run_id*, as a key in the lane that its chain shares."""
-    return f"{run_id.rpartition('~')[2]}:{key}" if key and is_later_link(run_id) else key

@@ -22,13 +22,14 @@ from loom.core.envelope import NO_METADATA, SIMULATED, EventEnvelope
 from loom.core.errors import ExecutionTerminated, InvalidDeclaration, LoomError
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation, label
+from loom.core.links import is_later_link, once
 from loom.core.logs import FlowLog
 from loom.core.missing import MISSING
 from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import ExecutionState, RunFacts
 from loom.core.step import Step
 from loom.driving.admission import Admissions
-from loom.driving.chains import begun_as_link, is_later_link, lane_of, last_link, once, successor
+from loom.driving.chains import begun_as_link, lane_of, last_link, successor
 from loom.driving.errors import AlreadyAnswered
 from loom.driving.family import FAMILY, Family, Verbs
 from loom.driving.inputs import encoded_input

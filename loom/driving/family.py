@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from loom import values
+from loom.core.child_names import CHILD_TOPIC
 from loom.core.errors import ExecutionTerminated, LoomError, UnknownFlow
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
@@ -24,7 +25,7 @@ from loom.core.json import JsonObject
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound
-from loom.driving.parents import CHILD_TOPIC, known_as, sends_of
+from loom.driving.parents import known_as, sends_of
 from loom.driving.standing import Standing
 from loom.kernel.codec import decode_events
 from loom.kernel.drive import Drive

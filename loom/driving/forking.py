@@ -12,18 +12,20 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from loom import values
 from loom.core import facts as f
+from loom.core.child_names import CHILD_TOPIC, SPAWN
 from loom.core.envelope import EDITED, EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ID_LENGTH_MAX, ExecutionId, execution_id, label
 from loom.core.json import JsonObject
+from loom.core.links import chosen_id
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState, empty_state
 from loom.driving.authorizing import Authorization
-from loom.driving.chains import Aside, chosen_id
+from loom.driving.chains import Aside
 from loom.driving.driver import Driver
 from loom.driving.edits import Edit, Placed, placed
 from loom.driving.errors import CompactedForkPoint, ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
-from loom.driving.parents import CHILD_TOPIC, SPAWN, sends_of
+from loom.driving.parents import sends_of
 from loom.driving.reading import read_log, refuse_newer
 from loom.driving.stored_log import checkpoint_of, log_of
 from loom.kernel.fold import fold

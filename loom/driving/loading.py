@@ -14,8 +14,9 @@ from loom.core.collecting import collected_later
 from loom.core.envelope import EventEnvelope
 from loom.core.errors import SnapshotIgnored
 from loom.core.ids import execution_id
+from loom.core.links import link_named
 from loom.core.state import ExecutionState, empty_state
-from loom.driving.chains import last_link, link_named
+from loom.driving.chains import last_link
 from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
 from loom.driving.reading import read_log, refuse_newer, refuse_newer_rules
 from loom.driving.run_reader import RunReader

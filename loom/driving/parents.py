@@ -7,17 +7,13 @@ child ends anew, in another generation, and tells so anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from loom import values
+from loom.core.child_names import CHILD_TOPIC
 from loom.core.ids import ExecutionId
 from loom.core.state import ExecutionState
 from loom.spi.event_store import Send
-
-SPAWN: Final = "spawn."
-"""How the id of a step begins that starts a child."""
-CHILD_TOPIC: Final = "loom.child:"
-"""The topic of the end of a child is this and its id: that of the first link of its chain."""
 
 
 def known_as(state: ExecutionState) -> ExecutionId:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from loom.core.child_names import CHILD_TOPIC, SPAWN
 from loom.core.envelope import AS_OF, EDITED, NO_METADATA, SERVED, EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.core.state import ExecutionState, Settled, is_cut
 from loom.driving.errors import ForkRefused
-from loom.driving.parents import CHILD_TOPIC, SPAWN
 from loom.driving.stored_log import log_of
 from loom.kernel.asking import Asking
 from loom.kernel.calls import Call, DriveEnding

@@ -21,6 +21,7 @@ from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.errors import ExecutionTerminated, UnknownFlow
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, Incarnation
+from loom.core.links import link_named
 from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
 from loom.core.state import TERMINAL, ExecutionState
@@ -30,7 +31,6 @@ from loom.driving.addressing import doubt_meant, gate_meant
 from loom.driving.admission import Waiting
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
-from loom.driving.chains import link_named
 from loom.driving.claims import Claims
 from loom.driving.driver import LINGER_S, Ask, Driver, Manner, make_offer, manner
 from loom.driving.effects import EffectRuntime

@@ -12,11 +12,11 @@ from loom.core.envelope import NO_METADATA
 from loom.core.errors import InvalidDeclaration
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId, execution_id
+from loom.core.links import chosen_id
 from loom.core.missing import MISSING
 from loom.core.outcome import Outcome
 from loom.core.state import empty_state
 from loom.driving.admission import Waiting
-from loom.driving.chains import chosen_id
 from loom.driving.driver import Driver, manner
 from loom.driving.errors import ExecutionAlreadyExists, ExecutionNotFound
 from loom.driving.family import Birth

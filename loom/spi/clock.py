@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import os
-import random
 import time
 from typing import Final, Protocol
 
@@ -68,7 +67,9 @@ class SeededEntropy:
     """Repeatable randomness for tests and simulation."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+        from random import Random  # which takes time to load, and no command has a use for it
+
+        self._random = Random(seed)
 
     def token(self, bytes_count: int) -> bytes:
         return self._random.randbytes(bytes_count)

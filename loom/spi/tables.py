@@ -1,4 +1,4 @@
-"""What adapters share that keep the store in tables: how a row is read, and the bounds of what is asked for."""
+"""What adapters share that keep the store in tables: how a row of the index is read, and the bounds of what is asked for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi.event_store import Claim, ExecutionRow, IndexRow
-from loom.spi.schedule_store import ScheduleEntry
-from loom.spi.snapshot_store import SnapshotHead
 
 SEQUENCE_END: Final = (1 << 63) - 1
 """Greater than every sequence, number and time."""
@@ -48,25 +46,3 @@ def claim_of(row: ExecutionRow, *, had: str, released: bool, calls: int, gone: C
     if not had:
         return Claim(row, "due", calls)
     return Claim(row, "released" if released else "gone" if had in gone else "lapsed", calls, had)
-
-
-def schedule_entry(found: Sequence[Any]) -> ScheduleEntry:
-    """Return an entry whose columns are: tick_at, until_at, count, at, execution_id, reason."""
-    tick_at, until_at, count, at, run, reason = found
-    return ScheduleEntry(tick_at=tick_at, until_at=until_at, count=count, at=at, execution_id=run, reason=reason)
-
-
-def entry_columns(entry: ScheduleEntry) -> tuple[object, ...]:
-    """Return the columns of *entry*, in the order of `schedule_entry`."""
-    return entry.tick_at, entry.until_at, entry.count, entry.at, entry.execution_id, entry.reason
-
-
-def snapshot_head(execution_id: ExecutionId, incarnation: Incarnation, found: Sequence[Any]) -> SnapshotHead:
-    """Return the head of a snapshot.
-
-    Its columns are: sequence, fold_version, state_codec_version, codec, is_checkpoint, at, the size of the body, digest.
-    """
-    sequence, fold, state_codec, codec, is_checkpoint, at, size, digest = found
-    return SnapshotHead(
-        execution_id, incarnation, sequence, fold, state_codec, codec, bool(is_checkpoint), at, size, digest
-    )

@@ -12,8 +12,8 @@ import typer
 from loom.core.envelope import EventEnvelope
 from loom.core.facts import ExecutionContinued
 from loom.core.ids import ExecutionId
+from loom.core.links import FIRST, link_named
 from loom.core.state import ExecutionState, empty_state
-from loom.driving.chains import FIRST, link_named
 from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
 from loom.driving.snapshots import state_of
 from loom.driving.stored_log import base_beyond, checkpoint_of, log_of

@@ -10,9 +10,9 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from loom.core.ids import ExecutionId
-from loom.core.state import TERMINAL
+from loom.driving.run_reader import RunReader
 from loom.spi.admission_store import Admission, AdmissionStore
-from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
+from loom.spi.event_store import ExecutionQuery, ExecutionRow
 from loom.spi.where import fields_of, searchable
 from loom_cli.cli import Cli
 from loom_cli.completion import complete_ids
@@ -92,7 +92,7 @@ def ps(
     cli = Cli.of(ctx)
     if queries:
         return _list_queries(cli, as_json=as_json)
-    storage = cli.reader(store)
+    storage = cli.runs(store)
     asked = ExecutionQuery(
         statuses=_known(status or []),
         flows=flow or (),
@@ -102,7 +102,7 @@ def ps(
         limit=limit,
         before=cursor_of(before),
     )
-    rows, lines = cli.run(_found(storage, replace(asked, limit=limit + 1), parent, cli.now_ms()))
+    rows, lines = cli.run(_found(cli, store, replace(asked, limit=limit + 1), parent))
     rows, has_more = rows[:limit], len(rows) > limit
     _note_damaged(cli, rows)
     if as_json:
@@ -119,7 +119,7 @@ def ps(
     return ExitCode.DONE
 
 
-def _note_none(cli: Cli, storage: Storage, asked: ExecutionQuery) -> None:
+def _note_none(cli: Cli, storage: RunReader, asked: ExecutionQuery) -> None:
     """Say that nothing was found, where, and what is spelt like what was asked for."""
     chosen = "like that " if asked != ExecutionQuery(limit=asked.limit, tips=asked.tips) else ""
     cli.screen.note(f"no executions {chosen}in {storage.url}")
@@ -141,16 +141,20 @@ def _list_queries(cli: Cli, *, as_json: bool) -> ExitCode:
 
 
 async def _found(
-    storage: Storage, query: ExecutionQuery, parent: str | None, now_ms: int
+    cli: Cli, store: str | None, query: ExecutionQuery, parent: str | None
 ) -> tuple[Sequence[ExecutionRow], Mapping[ExecutionId, Admission]]:
     """Return the rows, and how those stand that wait in a line before they begin."""
+    storage = cli.runs(store)
     if parent is not None:
         query = replace(query, parent=await meant_id(storage, parent))
-    rows = await with_deadlines(storage, await storage.find(query), now_ms)
+    rows = await with_deadlines(storage, await storage.find(query), cli.now_ms())
     waiting = [row.execution_id for row in rows if row.index.status == "suspended" and row.index.gates == "[]"]
-    if not waiting or not isinstance(storage, AdmissionStore):
+    if not waiting:
         return rows, {}
-    lines = await storage.admissions(waiting)
+    whole = cli.reader(store)  # which is loaded for these alone
+    if not isinstance(whole, AdmissionStore):
+        return rows, {}
+    lines = await whole.admissions(waiting)
     return rows, {run: admission for run, admission in lines.items() if admission.stage != "begun"}
 
 
@@ -160,7 +164,7 @@ def _note_damaged(cli: Cli, rows: Sequence[ExecutionRow]) -> None:
             cli.screen.note(f"the index row of {row.execution_id} is damaged: `loom show` reads its log instead")
 
 
-def _note_near(cli: Cli, storage: Storage, asked: ExecutionQuery) -> None:
+def _note_near(cli: Cli, storage: RunReader, asked: ExecutionQuery) -> None:
     """Say which flows and attributes there are that are spelt like those that were asked for and are not."""
     named = {field.attribute for field in fields_of(asked.where)} - {""} if asked.where is not None else set[str]()
     if not asked.flows and not named:
@@ -179,7 +183,7 @@ def _near(names: Iterable[str], known: Collection[str]) -> list[str]:
 def _table(
     rows: Sequence[ExecutionRow], lines: Mapping[ExecutionId, Admission], now_ms: int
 ) -> list[Sequence[str | Styled]]:
-    parents = {row.index.parent for row in rows if row.index.status not in TERMINAL}
+    parents = {row.index.parent for row in rows if not row.index.ended}
     return [_cells(row, lines.get(row.execution_id), parents, now_ms) for row in rows]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
+from loom.core.links import link_named
 from loom.driving import chains
 from loom.driving.errors import ExecutionNotFound
 from loom.driving.stored_log import checkpoint_of, has_gap, log_of
@@ -33,8 +34,8 @@ async def opened(storage: Storage, text: str) -> OpenLog:
         SnapshotUnusable: the checkpoint cannot be read that stands for events which were moved away.
     """
     link = await meant_link(storage, text)
-    run_id = ExecutionId(chains.link_named(link) or link)
-    if chains.link_named(link) is None and (row := await storage.row(run_id)) is not None:
+    run_id = ExecutionId(link_named(link) or link)
+    if link_named(link) is None and (row := await storage.row(run_id)) is not None:
         run_id = (await chains.last_link(storage, row)).execution_id
     head = await storage.head(run_id)
     if head is None:

@@ -31,6 +31,40 @@ from tests.loom_cli.conftest import Project
 from tests.loom_cli.terminal import environment, loom, process
 
 HEAVY = ("asyncio", "pydantic", "rich", "textual", "jinja2", "orjson", "typer", "loom.kernel", "loom_cli.commands")
+ROOMS = ("loom.core", "loom.spi", "loom.driving", "loom.plugins", "loom.plugins.sqlite")
+LOADED_BY_PS = [
+    "loom.core.changes",
+    "loom.core.child_names",
+    "loom.core.envelope",
+    "loom.core.errors",
+    "loom.core.identity",
+    "loom.core.ids",
+    "loom.core.links",
+    "loom.core.sides",
+    "loom.driving.run_reader",
+    "loom.plugins.sqlite.connection",
+    "loom.plugins.sqlite.failures",
+    "loom.plugins.sqlite.location",
+    "loom.plugins.sqlite.reader",
+    "loom.plugins.sqlite.reading",
+    "loom.plugins.sqlite.schema",
+    "loom.plugins.sqlite.searching",
+    "loom.plugins.sqlite.session",
+    "loom.plugins.sqlite.thread",
+    "loom.plugins.sqlite.wal",
+    "loom.spi.admission_store",
+    "loom.spi.change_feed",
+    "loom.spi.clock",
+    "loom.spi.errors",
+    "loom.spi.event_store",
+    "loom.spi.feed",
+    "loom.spi.host",
+    "loom.spi.sessions",
+    "loom.spi.tables",
+    "loom.spi.where",
+    "loom.spi.where_tables",
+]
+"""What it may load of the library: each module here takes time of every `loom ps`. What is added has to earn its place."""
 
 
 def loaded_by(*arguments: str) -> set[str]:
@@ -84,6 +118,39 @@ def test_a_reading_command_imports_neither_pydantic_nor_rich(project: Project) -
         "jinja2",
         "loom.driving.runtime",
     }
+
+
+def test_a_list_of_runs_loads_what_reads_rows_and_no_more(project: Project) -> None:
+    loaded = loaded_by("ps", "--status", "completed", "--store", str(project.store))
+
+    assert sorted(name for name in loaded if name.startswith("loom.") and name not in ROOMS) == LOADED_BY_PS
+    assert not loaded & {"zoneinfo", "decimal", "rpds", "rfc8785"}
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "gates"])
+def test_what_reads_logs_loads_nothing_that_drives_runs_or_revives_values(command: str, project: Project) -> None:
+    arguments = [] if command == "gates" else ["refund-42"]
+
+    loaded = loaded_by(command, *arguments, "--store", str(project.store))
+
+    assert not loaded & {"pydantic", "loom.driving.driver", "loom.driving.runtime", "loom.app.config"}
+
+
+def test_what_a_command_has_imported_is_left_to_the_system_unless_code_of_an_author_was_run(project: Project) -> None:
+    code = (
+        "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count() > 0, file=sys.stderr));"
+        " from loom_cli.main import main; main()"
+    )
+
+    def left(*arguments: str) -> str:
+        found = [sys.executable, "-c", code, *arguments]
+        environ = environment({})
+        return subprocess.run(
+            found, env=environ, cwd=project.folder, capture_output=True, text=True, check=True
+        ).stderr.split()[-1]
+
+    assert left("ps") == "True"
+    assert left("doctor") == "False"
 
 
 def test_the_module_runs_as_a_command(project: Project) -> None:
@@ -204,7 +271,7 @@ def test_what_nobody_expected_is_one_line_that_asks_for_debug(
     def explode(cli: Cli, store: str | None) -> None:
         raise ZeroDivisionError("boom \x1b[2J")
 
-    monkeypatch.setattr(Cli, "reader", explode)
+    monkeypatch.setattr(Cli, "runs", explode)
 
     ended = loom("ps", folder=project.folder)
 
@@ -217,7 +284,7 @@ def test_ctrl_c_ends_with_130(project: Project, monkeypatch: pytest.MonkeyPatch)
     def interrupt(cli: Cli, store: str | None) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Cli, "reader", interrupt)
+    monkeypatch.setattr(Cli, "runs", interrupt)
 
     assert loom("ps", folder=project.folder).status == ExitCode.INTERRUPTED
 
@@ -226,7 +293,7 @@ def test_a_command_that_exits_by_typer_keeps_its_status(project: Project, monkey
     def leave(cli: Cli, store: str | None) -> None:
         raise typer.Exit(3)
 
-    monkeypatch.setattr(Cli, "reader", leave)
+    monkeypatch.setattr(Cli, "runs", leave)
 
     assert loom("ps", folder=project.folder).status == 3
 
@@ -238,7 +305,7 @@ def test_code_of_the_app_that_exits_never_ends_a_command_as_done(
     def leave(cli: Cli, store: str | None) -> None:
         sys.exit(code)
 
-    monkeypatch.setattr(Cli, "reader", leave)
+    monkeypatch.setattr(Cli, "runs", leave)
 
     ended = loom("ps", folder=project.folder)
 
@@ -261,6 +328,9 @@ def test_every_code_of_the_table_of_statuses_is_that_of_an_error() -> None:
         "loom.kernel.errors",
         "loom.app.registry",
         "loom.values",
+        "loom.services.compacting",
+        "loom.services.answer_links",
+        "loom.plugins.bundle.redacting",
         "loom.devtools.scaffold",
         "loom.devtools.dst.world",
         "loom.devtools.graphing.reading",

@@ -113,7 +113,7 @@ def test_doctor_names_the_fault_of_a_store_and_a_missing_one_is_none(
 
 def test_a_locked_store_is_told_once_waiting_has_not_helped(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     hasty = SqliteStorage(project.store, readonly=True, busy_timeout_s=0.05)
-    monkeypatch.setattr(Cli, "reader", lambda cli, store: hasty)
+    monkeypatch.setattr(Cli, "runs", lambda cli, store: hasty)
     raw = sqlite3.connect(project.store, isolation_level=None)
     raw.execute("PRAGMA journal_mode = DELETE")  # only then does a lock keep readers out
     raw.execute("BEGIN EXCLUSIVE")

@@ -16,8 +16,8 @@ from loom.core.collecting import collected_later
 from loom.core.envelope import EventEnvelope
 from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.ids import ContentRef, ExecutionId, Incarnation
+from loom.core.links import is_later_link
 from loom.core.state import ExecutionState, empty_state
-from loom.driving.chains import is_later_link
 from loom.driving.reading import refuse_newer, refuse_newer_rules
 from loom.driving.snapshots import state_of
 from loom.kernel.codec import decode_events, encode_event

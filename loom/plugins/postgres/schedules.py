@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from loom.core.ids import ExecutionId
 from loom.plugins.postgres.session import Raw
 from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry, known_schedule
-from loom.spi.tables import entry_columns, schedule_entry
+from loom.spi.schedule_tables import entry_columns, schedule_entry
 
 T = TypeVar("T")
 

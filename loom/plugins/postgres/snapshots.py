@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres.session import Raw
 from loom.spi.snapshot_store import Snapshot, SnapshotHead
-from loom.spi.tables import SEQUENCE_END, snapshot_head
+from loom.spi.snapshot_tables import snapshot_head
+from loom.spi.tables import SEQUENCE_END
 
 T = TypeVar("T")
 

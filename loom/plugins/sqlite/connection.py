@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import random
 import sqlite3
 import time
 from collections.abc import Callable
@@ -14,8 +12,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from loom.plugins.sqlite import schema
 from loom.plugins.sqlite.failures import LockHeld, is_busy, store_error
-from loom.plugins.sqlite.going_on import Places
-from loom.plugins.sqlite.wal import WalGuard, wal_safety
+from loom.plugins.sqlite.wal import wal_safety
 from loom.spi.clock import Clock
 from loom.spi.errors import StoreCorrupt, StoreNotFound, StoreUnavailable
 
@@ -73,76 +70,15 @@ class Database:
 
     def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what *work* returns; it reads, in statements that each see one committed state."""
-        return _patiently(self._settings, lambda: work(self._raw, *args, **kwargs))
+        return patiently(self._settings, lambda: work(self._raw, *args, **kwargs))
 
     def close(self) -> None:
         self._raw.close()
 
 
-class WritableDatabase(Database):
-    """A connection whose work is a write transaction: all of it is on disk when `run` returns, or none."""
-
-    def __init__(self, settings: SqliteSettings, raw: sqlite3.Connection, guard: WalGuard) -> None:
-        super().__init__(settings, raw)
-        self._guard = guard
-        self.now_ms = settings.clock.now_ms
-        self.places = Places()
-        self._file = _identity(settings.path)
-
-    def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what *work* returns once its transaction is durable; *work* may run again after a busy lock."""
-        return _patiently(self._settings, lambda: self._transact(lambda: work(self._raw, *args, **kwargs)))
-
-    def _transact(self, work: Callable[[], T]) -> T:
-        raw = self._raw
-        with self._guard.alone():
-            self._refuse_another_file()
-            try:
-                raw.execute("BEGIN IMMEDIATE")
-                result = work()
-                raw.execute("COMMIT")
-            finally:
-                if raw.in_transaction:
-                    raw.execute("ROLLBACK")
-            with contextlib.suppress(OSError):  # what is committed stays so, whatever becomes of the checkpoint
-                self._guard.committed(raw)
-        return result
-
-    def _refuse_another_file(self) -> None:
-        # SQLite goes on writing into a file that was deleted, and lays its log over one that was put in its place.
-        if _identity(self._settings.path) != self._file:
-            hint = (
-                "Put the file back, or start again with the one that is there; what was committed is in the old file."
-            )
-            raise StoreUnavailable("the database was moved, deleted or replaced", store=self.url, hint=hint)
-
-    def close(self) -> None:
-        super().close()
-        self._guard.close()
-
-
 def behind_links(path: Path) -> Path:
     """Return the file that *path* leads to, be it there or not: SQLite keeps its log beside that, and not beside a link to it."""
     return Path(os.path.realpath(path))
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def open_writer(settings: SqliteSettings) -> WritableDatabase:
-    """Open the database for writing; make or migrate it when it is not there or old."""
-    _refuse_impossible(settings)  # before a lock file is made beside it
-    guard = WalGuard(settings.file, wal_safety(), checkpoint_bytes=settings.checkpoint_bytes)
-    try:
-        return WritableDatabase(settings, _patiently(settings, lambda: _writable(settings, guard)), guard)
-    except BaseException:
-        guard.close()
-        raise
 
 
 def open_reader(settings: SqliteSettings) -> Database:
@@ -151,10 +87,10 @@ def open_reader(settings: SqliteSettings) -> Database:
     Raises:
         StoreNotFound: there is no database, or an empty one.
     """
-    return Database(settings, _patiently(settings, lambda: _readable(settings)))
+    return Database(settings, patiently(settings, lambda: _readable(settings)))
 
 
-def _patiently(settings: SqliteSettings, attempt: Callable[[], T]) -> T:
+def patiently(settings: SqliteSettings, attempt: Callable[[], T]) -> T:
     """Try until it is not busy any more, for the busy timeout; pauses are random, so that rivals take turns."""
     deadline = time.monotonic() + settings.busy_timeout_s
     while True:
@@ -163,28 +99,20 @@ def _patiently(settings: SqliteSettings, attempt: Callable[[], T]) -> T:
         except (sqlite3.Error, OSError, LockHeld) as error:
             if not is_busy(error) or time.monotonic() >= deadline:
                 raise store_error(error, url=settings.url, busy_timeout_s=settings.busy_timeout_s) from error
-        time.sleep(random.uniform(*_PAUSE_S))
+        time.sleep(_pause_s())
 
 
-def _writable(settings: SqliteSettings, guard: WalGuard) -> sqlite3.Connection:
-    settings.file.parent.mkdir(parents=True, exist_ok=True)
-    raw = _connect(settings, str(settings.path), uri=False)
-    try:
-        schema.accept(raw, url=settings.url)  # before the journal mode: another's database is not changed
-        with guard.alone():
-            _use_wal(raw, settings)
-            schema.migrate(raw, url=settings.url)
-    except BaseException:
-        raw.close()
-        raise
-    return raw
+def _pause_s() -> float:
+    from random import uniform  # which takes time to load, and few ever wait
+
+    return uniform(*_PAUSE_S)
 
 
 def _readable(settings: SqliteSettings) -> sqlite3.Connection:
     if not settings.path.exists():
         hint = "Run a flow first, go to the folder of its project, or name another file."
         raise StoreNotFound("there is no database", store=settings.url, hint=hint)
-    raw = _connect(settings, f"{settings.path.as_uri()}?mode=ro", uri=True)
+    raw = connect(settings, f"{settings.path.as_uri()}?mode=ro", uri=True)
     try:
         schema.accept_for_reading(raw, url=settings.url)
     except BaseException:
@@ -193,8 +121,9 @@ def _readable(settings: SqliteSettings) -> sqlite3.Connection:
     return raw
 
 
-def _connect(settings: SqliteSettings, address: str, *, uri: bool) -> sqlite3.Connection:
-    _refuse_impossible(settings)
+def connect(settings: SqliteSettings, address: str, *, uri: bool) -> sqlite3.Connection:
+    """Return a connection to *address* as every one of ours is: synced, and making no checkpoint where that is not safe."""
+    refuse_impossible(settings)
     raw = sqlite3.connect(address, uri=uri, timeout=_TRY_S, isolation_level=None, check_same_thread=False)
     raw.execute("PRAGMA synchronous = FULL")
     if wal_safety().affected:
@@ -203,7 +132,13 @@ def _connect(settings: SqliteSettings, address: str, *, uri: bool) -> sqlite3.Co
     return raw
 
 
-def _refuse_impossible(settings: SqliteSettings) -> None:
+def refuse_impossible(settings: SqliteSettings) -> None:
+    """Refuse what cannot be a database.
+
+    Raises:
+        StoreCorrupt: the path is a directory, or no file.
+        StoreUnavailable: the SQLite that is loaded is too old.
+    """
     if settings.path.is_dir():
         hint = "Name a file in it, such as loom.db."
         raise StoreCorrupt("the path is a directory, not a database", store=settings.url, hint=hint)
@@ -213,10 +148,3 @@ def _refuse_impossible(settings: SqliteSettings) -> None:
     if sqlite3.sqlite_version_info < SQLITE_OLDEST:
         message = f"SQLite {sqlite3.sqlite_version} is too old"
         raise StoreUnavailable(message, store=settings.url, hint="Use a Python built with SQLite 3.35 or later.")
-
-
-def _use_wal(raw: sqlite3.Connection, settings: SqliteSettings) -> None:
-    [mode] = raw.execute("PRAGMA journal_mode = WAL").fetchone()
-    if mode != "wal":
-        hint = "Use a local disk: SQLite's write-ahead log needs shared memory."
-        raise StoreUnavailable(f"the journal mode stays {mode!r}", store=settings.url, hint=hint)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from loom.spi.schedule_store import ENTRIES_MAX, ScheduleCursor, ScheduleEntry, known_schedule
-from loom.spi.tables import SEQUENCE_END, entry_columns, schedule_entry
+from loom.spi.schedule_tables import entry_columns, schedule_entry
+from loom.spi.tables import SEQUENCE_END
 
 P = ParamSpec("P")
 T = TypeVar("T")

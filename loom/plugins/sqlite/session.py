@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from loom.plugins.sqlite import reading, writing
-from loom.plugins.sqlite.connection import Database, SqliteSettings, WritableDatabase, open_reader, open_writer
-from loom.plugins.sqlite.deciding import Write
+from loom.plugins.sqlite import reading
+from loom.plugins.sqlite.connection import Database, SqliteSettings, open_reader
 from loom.plugins.sqlite.thread import SqliteThread
 from loom.spi.sessions import Lifetime, Opening
 
-Writer: TypeAlias = SqliteThread[WritableDatabase, Write]
+if TYPE_CHECKING:
+    from loom.plugins.sqlite.deciding import Write
+    from loom.plugins.sqlite.writable import WritableDatabase
+
+    Writer: TypeAlias = SqliteThread[WritableDatabase, Write]
+
 Reader: TypeAlias = SqliteThread[Database, reading.Read]
 
 
@@ -21,7 +25,7 @@ class SqliteSession:
     def __init__(self, settings: SqliteSettings) -> None:
         self._settings = settings
         self.lifetime = Lifetime(settings.url, self._close_threads)
-        self._writer = Opening[Writer](partial(SqliteThread.start, partial(open_writer, settings), writing.write))
+        self._writer: Opening[Writer] = Opening(partial(_start_writer, settings))
         self._reader = Opening[Reader](partial(SqliteThread.start, partial(open_reader, settings), reading.read))
 
     async def writer(self) -> Writer:
@@ -61,3 +65,9 @@ class SqliteSession:
             await reader.close()
         if (writer := await self._writer.take()) is not None:
             await writer.close()
+
+
+async def _start_writer(settings: SqliteSettings) -> Writer:
+    from loom.plugins.sqlite import writable, writing  # half of this plugin, which who only looks has no use for
+
+    return await SqliteThread.start(partial(writable.open_writer, settings), writing.write)

@@ -11,7 +11,8 @@ import orjson
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi.snapshot_store import Snapshot, SnapshotHead
-from loom.spi.tables import SEQUENCE_END, snapshot_head
+from loom.spi.snapshot_tables import snapshot_head
+from loom.spi.tables import SEQUENCE_END
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -17,12 +17,12 @@ import orjson
 
 from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId, Incarnation
-from loom.plugins.sqlite.connection import WritableDatabase
 from loom.plugins.sqlite.deciding import Decisions, EventRow, Insert, RequestRow, Stand, Write, WriteResult, place_of
 from loom.plugins.sqlite.failures import is_busy
 from loom.plugins.sqlite.going_on import DoesNotFit, Going, consume, go_on, going_on
 from loom.plugins.sqlite.searching import forget_attributes, write_attributes
 from loom.plugins.sqlite.standing import stands
+from loom.plugins.sqlite.writable import WritableDatabase
 from loom.spi.event_store import Append, Appended, IndexRow
 
 _BEGIN: Final = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loom.devtools.conformance.logs import REFUND, after, appended, first, payloads
-from loom.plugins.sqlite import SqliteStorage, connection, wal_safety
+from loom.plugins.sqlite import SqliteStorage, connection, wal_safety, writable
 from loom.plugins.sqlite.wal import WalSafety, has_wal_reset_bug, log_bytes
 
 CHECKPOINT_BYTES = 128 << 10
@@ -114,7 +114,8 @@ async def test_the_length_of_the_log_is_told_by_its_salt(tmp_path: Path) -> None
 
 async def test_a_fixed_library_keeps_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fixed = WalSafety(library="3.51.3", affected=False, way="sqlite's own checkpoints")
-    monkeypatch.setattr(connection, "wal_safety", lambda: fixed)
+    for opens in (connection, writable):
+        monkeypatch.setattr(opens, "wal_safety", lambda: fixed)
     store = SqliteStorage(tmp_path / "loom.db")
 
     await appended(store, first(REFUND, b"1"))
