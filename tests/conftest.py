@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.forked import Forks
 
 # Every run looks somewhere new; a failure prints the blob that repeats it. Speed is no property of an example.
 settings.register_profile("local", deadline=None, print_blob=True, max_examples=50)
@@ -27,3 +30,11 @@ def seed(request: pytest.FixtureRequest) -> int:
     chosen = int(os.environ.get("LOOM_TEST_SEED") or secrets.randbits(32))
     request.node.add_report_section("call", "seed", f"LOOM_TEST_SEED={chosen} repeats this run")
     return chosen
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Programs that a shell may run in place of `loom` and `python`, and that cost no start of Python each time."""
+    surroundings = {"LANG": "C.UTF-8", "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    with Forks({**surroundings, "PATH": os.environ["PATH"]}) as forks:
+        yield forks

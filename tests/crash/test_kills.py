@@ -14,8 +14,8 @@ from tests.crash.nursery import Nursery
 from tests.crash.places import Ground
 from tests.crash.scenarios import KILLED
 
-PATIENCE_S = 20.0
-CANCELLED_S = 5.0
+PATIENCE_S = 8.0
+CANCELLED_S = 3.0
 
 
 @pytest.fixture

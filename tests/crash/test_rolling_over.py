@@ -11,7 +11,7 @@ from tests.crash.matrix import crash, sample, undisturbed
 from tests.crash.nursery import Nursery
 from tests.crash.places import Ground, Place
 
-PATIENCE_S = 15.0
+PATIENCE_S = 5.0
 
 
 @pytest.mark.parametrize(

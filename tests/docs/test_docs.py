@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,12 +50,6 @@ def folder(page: Path, demo: Path, tmp_path: Path) -> Path:
     if page in EXAMPLES:
         return shutil.copytree(page.parent, tmp_path / "app", ignore=shutil.ignore_patterns(".*", "__pycache__"))
     return tmp_path if page.name == "README.md" else shutil.copytree(demo, tmp_path / "demo")
-
-
-@pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    with Forks({**pages.SURROUNDINGS, "PATH": os.environ["PATH"]}) as forks:
-        yield forks
 
 
 @each_page

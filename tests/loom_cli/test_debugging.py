@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import random
 import select
 import struct
 import subprocess
@@ -102,10 +103,15 @@ class Looker:
 
 @pytest.mark.proves("CLI-07")
 @pytest.mark.parametrize("run", ["refund-41", "refund-42", "broken-1", "nap-1", "payout-1"])
-async def test_at_every_event_it_shows_the_state_that_inspect_prints(run: str, project: Project) -> None:
+@pytest.mark.parametrize("most", [pytest.param(3, id="some"), pytest.param(100, id="every", marks=pytest.mark.slow)])
+async def test_at_every_event_it_shows_the_state_that_inspect_prints(
+    run: str, most: int, project: Project, seed: int
+) -> None:
     shown = await asyncio.to_thread(states_shown, run, project)
+    at = sorted(random.Random(seed).sample(range(len(shown)), min(most, len(shown))))
     async with looking(project, run) as looker:
-        for n, state in enumerate(shown):
+        for n in at:
+            state = shown[n]
             await looker.type("colon", str(n))
             assert f"event {n} of {len(shown) - 1}" in looker.row("place")
             assert state["status"] in looker.row("head")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import orjson
 import pytest
@@ -32,6 +31,7 @@ from loom.spi.content_store import Citer
 from loom.spi.errors import StoreCorrupt
 from loom.spi.event_store import EventRecord, IndexRow, Storage
 from loom.spi.memory import MemoryStorage
+from tests.forked import Forks
 from tests.golden import logs
 from tests.plugins.bundle.packing import changed, members_of, packed, sealed, store_of
 from tests.plugins.bundle.test_bundles import opened, written
@@ -214,14 +214,17 @@ async def test_a_link_cannot_put_itself_behind_a_run_of_the_store(target: Storag
 
 # Killed
 
-LOGS, NOTES = 3, 5_000
+LOGS, NOTES = 2, 5_000
 
 
-def mortal(place: int, *command: str, folder: Path) -> int:
-    """Run the command, which dies when it comes to part number *place*; return how it ended."""
-    line = [sys.executable, "-m", "tests.plugins.bundle.mortal", str(place), *command]
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    return subprocess.run(line, cwd=folder, env=environ, capture_output=True, check=False).returncode
+MORTAL: Final = Path(__file__).with_name("mortal.py")
+KILLED: Final = 128 + signal.SIGKILL
+
+
+def mortal(forks: Forks, place: int, *command: str, folder: Path) -> int:
+    """Run the command, which dies when it comes to part number *place*; return how a shell says that it ended."""
+    line = [str(forks.programs / "python"), str(MORTAL), str(place), *command]
+    return subprocess.run(line, cwd=folder, capture_output=True, check=False).returncode
 
 
 async def fill(store: Storage) -> list[EventRecord]:
@@ -245,7 +248,7 @@ async def found_in(database: Path) -> list[list[EventRecord]]:
     return there
 
 
-def test_an_import_that_is_killed_has_brought_in_all_or_nothing_and_is_done_again(tmp_path: Path) -> None:
+def test_an_import_that_is_killed_has_brought_in_all_or_nothing_and_is_done_again(forks: Forks, tmp_path: Path) -> None:
     big = tmp_path / "big.loombundle"
 
     async def made() -> tuple[list[EventRecord], int]:
@@ -259,18 +262,18 @@ def test_an_import_that_is_killed_has_brought_in_all_or_nothing_and_is_done_agai
     killed, there = 0, list[list[EventRecord]]()
 
     for place in range(1, 4 * parts):  # each part is read for the fold, and again as it is written
-        status = mortal(place, "import", "big.loombundle", folder=tmp_path)
+        status = mortal(forks, place, "import", "big.loombundle", folder=tmp_path)
         there = asyncio.run(found_in(tmp_path / ".loom" / "loom.db"))
         if status == 0:
             break
-        assert (status, there) == (-signal.SIGKILL, [])
+        assert (status, there) == (KILLED, [])
         killed += 1
 
     assert there == [whole] * LOGS
     assert killed == 2 * parts > 10
 
 
-def test_a_bundle_whose_writing_is_killed_is_not_there_under_its_name(tmp_path: Path) -> None:
+def test_a_bundle_whose_writing_is_killed_is_not_there_under_its_name(forks: Forks, tmp_path: Path) -> None:
     async def made() -> None:
         store = SqliteStorage(tmp_path / "loom.db")
         await fill(store)
@@ -281,9 +284,9 @@ def test_a_bundle_whose_writing_is_killed_is_not_there_under_its_name(tmp_path: 
 
     while 0 not in statuses:
         assert not list(tmp_path.glob("r-0.*"))
-        statuses.append(mortal(len(statuses) + 1, "bundle", "r-0", "--store", "loom.db", folder=tmp_path))
+        statuses.append(mortal(forks, len(statuses) + 1, "bundle", "r-0", "--store", "loom.db", folder=tmp_path))
 
-    assert set(statuses) == {0, -signal.SIGKILL}
+    assert set(statuses) == {0, KILLED}
     assert len(statuses) > 3
     records = asyncio.run(_of_bundle(tmp_path / "r-0.loombundle"))
     assert len(records) == NOTES + 2
