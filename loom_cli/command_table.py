@@ -106,6 +106,7 @@ COMMANDS: Final[dict[str, tuple[Row, ...]]] = {
             "loom_cli.commands.snapshot_show",
             "Say what a snapshot of a run is, and the state it holds",
         ),
+        Row("snapshot take", "loom_cli.commands.snapshot_take", "Keep the state of a run after an event"),
         Row("snapshot list", "loom_cli.commands.snapshot_list", "List the snapshots of a run, the newest first"),
         Row("rows list", "loom_cli.commands.rows_list", "List the read models that a store has rows of"),
         Row(

@@ -33,6 +33,7 @@ _BY_ERROR: Final = {
     "decision-not-found": ExitCode.NOT_FOUND,
     "denied": ExitCode.USAGE,
     "duplicate-id": ExitCode.USAGE,
+    "event-not-there": ExitCode.USAGE,
     "event-stays": ExitCode.USAGE,
     "execution-compensated": ExitCode.USAGE,
     "execution-driven": ExitCode.USAGE,

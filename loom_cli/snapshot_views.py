@@ -55,9 +55,10 @@ def head_rows(head: SnapshotHead) -> list[tuple[str, str]]:
     return [*rows, ("checkpoint", "events up to it were taken out of the log")] if head.is_checkpoint else rows
 
 
-def listed(head: SnapshotHead) -> tuple[str, ...]:
-    """Return the line of a snapshot in a listing."""
+def listed(head: SnapshotHead, points: Sequence[int] = ()) -> tuple[str, ...]:
+    """Return the line of a snapshot in a listing; *points* are where in compacted history its run can be forked."""
     told = "checkpoint" if head.is_checkpoint else "" if is_current(head) else "not used: by another version"
+    told = "fork point" if head.sequence in points else told
     by = f"fold {head.fold_version}, state codec {head.state_codec_version}"
     return f"{head.sequence:,}", head.codec, f"{head.size:,}", date_time(head.at), by, told
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from loom.core.links import is_later_link
 from loom.driving import chains
 from loom.driving.errors import ExecutionNotFound
+from loom.driving.snapshot_codecs import checked_codec
 from loom.driving.snapshotting import snapshot_store
+from loom.services.snapshot_taking import take_snapshot
 from loom.spi.event_store import ExecutionRow, Storage
-from loom.spi.snapshot_store import Snapshot, SnapshotHead
+from loom.spi.snapshot_store import Snapshot, SnapshotCodec, SnapshotHead
 from loom_cli.errors import CommandRefused
 from loom_cli.exits import ExitCode
 from loom_cli.ids import meant_id
@@ -50,6 +52,15 @@ async def snapshot_at(storage: Storage, text: str, at: int | None) -> Snapshot:
     if found is None:
         raise SnapshotNotFound(execution_id=row.execution_id, at=at)
     return found
+
+
+async def taken(storage: Storage, text: str, at: int | None, *, codec: SnapshotCodec) -> SnapshotHead:
+    """Keep the state of the run that *text* means after event *at* (None: the last), and return what is kept.
+
+    Raises:
+        As `take_snapshot` and `snapshots_of`.
+    """
+    return await take_snapshot(storage, await _meant_row(storage, text), at=at, codec=checked_codec(codec))
 
 
 async def _meant_row(storage: Storage, text: str) -> ExecutionRow:

@@ -243,13 +243,24 @@ class LogCompacted(LoomError):
 
 
 class CompactedForkPoint(LogCompacted):
-    """A run cannot be forked at an event, since not all that a fork would copy is in its log."""
+    """The state of a run at an event is not known any more: not all before it is in the log, and no snapshot stands there.
+
+    *at* is None where it is wanted as it was at some time. *points* are the events before *through* whose state is known, None: nobody
+    looked; from *through* on it always is. *why* says why a snapshot that stands there is none.
+    """
 
     code = "compacted-fork-point"
 
-    def __init__(self, *, execution_id: str, through: int, at: int) -> None:
-        self.at = at
-        super().__init__(execution_id=execution_id, through=through, what=f"it cannot be forked at event {at}")
+    def __init__(
+        self, *, execution_id: str, through: int, at: int | None, points: Sequence[int] | None = None, why: str = ""
+    ) -> None:
+        self.at, self.points, self.why = at, None if points is None else tuple(points), why
+        place = f"at event {at}" if at is not None else "as it was when its parent was"
+        what = f"it cannot be forked {place}" + (f", where it has a snapshot that cannot be used: {why}" if why else "")
+        super().__init__(execution_id=execution_id, through=through, what=what)
+        if points is not None:
+            places = f"at event {', '.join(map(str, points))}, and at any" if points else "at any event"
+            self.hint = f"It can be forked {places} from {through} on."
 
 
 class SnapshotUnusable(LoomError):

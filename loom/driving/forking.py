@@ -19,18 +19,21 @@ from loom.core.ids import ID_LENGTH_MAX, ExecutionId, execution_id, label
 from loom.core.json import JsonObject
 from loom.core.links import chosen_id
 from loom.core.outcome import Outcome
-from loom.core.state import ExecutionState, empty_state
+from loom.core.state import ExecutionState
 from loom.driving.authorizing import Authorization
 from loom.driving.chains import Aside
 from loom.driving.driver import Driver
 from loom.driving.edits import Edit, Placed, placed
 from loom.driving.errors import CompactedForkPoint, ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
+from loom.driving.fork_points import prefix_of
 from loom.driving.parents import sends_of
-from loom.driving.reading import read_log, refuse_newer
-from loom.driving.stored_log import checkpoint_of, log_of
-from loom.kernel.fold import fold
+from loom.driving.reading import refuse_newer, refuse_newer_rules
+from loom.driving.snapshot_codecs import unpacked
+from loom.driving.snapshots import snapshot_of
+from loom.driving.stored_log import StoredLog, log_of
 from loom.spi.event_fork import EventFork, Source, SourceLacking
-from loom.spi.event_store import Append, Conflict, ExecutionQuery, ExecutionRow, Lane, Send
+from loom.spi.event_store import Append, Conflict, EventRecord, ExecutionQuery, ExecutionRow, Lane, Send
+from loom.spi.snapshot_store import Snapshot
 
 Event = EventEnvelope[Any]
 Reuse: TypeAlias = Literal["only", "live"]
@@ -55,10 +58,14 @@ class Wish(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """The beginning of a log: its events so far, and their fold under the id of the fork."""
+    """The beginning of a log: its events so far, and their fold under the id of the fork.
+
+    *base* is the state in place of events that the source does not have any more, None where it has all.
+    """
 
     source: Source
     state: ExecutionState
+    base: ExecutionState | None = None
 
 
 def fact_of(origin: Origin, seed: str, *, place: Placed | None = None, reason: str | None = None) -> f.ExecutionForked:
@@ -72,6 +79,15 @@ def fact_of(origin: Origin, seed: str, *, place: Placed | None = None, reason: s
         "sequence": origin.source.through,
     }
     return f.ExecutionForked(about, seed, void, given=place.given if place is not None else None, reason=reason)
+
+
+def known_events(log: StoredLog) -> list[Event]:
+    """Return the events of a log that are known: those that are there, and those that the state in place of others has kept."""
+    kept: dict[int, Event] = {}
+    for settled in log.start.settled:
+        kept |= {event.sequence: event for event in settled}
+    kept |= {event.sequence: event for event in (*log.start.open.values(), *log.events)}
+    return [kept[sequence] for sequence in sorted(kept)]
 
 
 def unheard(state: ExecutionState) -> list[ExecutionId]:
@@ -130,7 +146,7 @@ class Forking:
 
         Raises:
             ForkRefused: what it is a fork of was simulated itself, or is not there any more.
-            CompactedForkPoint: how it was forked is in an archive, or what it is a fork of.
+            CompactedForkPoint: how it was forked is in an archive, or what it is a fork of and no snapshot stands there.
         """
         store = self._storage
         assert isinstance(store, EventFork)
@@ -163,7 +179,7 @@ class Forking:
     async def _place(self, row: ExecutionRow, wish: Wish) -> Placed | None:
         if wish.edit is None:
             return None
-        events = await self._whole(row, row.length - 1)
+        events = known_events(await log_of(self._storage, row.execution_id))
         edit = wish.edit._replace(value=values.plain(wish.edit.value))
         place = placed(row.execution_id, events, edit)
         if wish.at is not None and wish.at != place.through:
@@ -176,11 +192,11 @@ class Forking:
         if not 0 <= through < row.length:
             why = f"there is no event {through}: its events are numbered 0 to {row.length - 1}"
             raise ForkRefused(execution_id=run_id, why=why)
-        state = (await self._folded(row, through))._replace(execution_id=fork_id)
-        if state.is_terminal:
-            why = f"with event {through} it is {state.status}, and there is nothing left to go on with"
+        origin = await self._beginning(row, through, fork_id)
+        if origin.state.is_terminal:
+            why = f"with event {through} it is {origin.state.status}, and there is nothing left to go on with"
             raise ForkRefused(execution_id=run_id, why=why, hint="Fork it at an event before its end.")
-        return Origin(Source(run_id, row.incarnation, through), state)
+        return origin
 
     async def _made(
         self, store: EventFork, origin: Origin, fact: f.ExecutionForked, *, by: JsonObject, place: Placed | None = None
@@ -195,9 +211,9 @@ class Forking:
         if place is not None and place.outcome is not None:
             type_, outcome = place.outcome
             journal.commit(type_, outcome, {**by, **place.metadata})
-        item = journal.take()
-        await self._cite(origin.source, item)
-        forked = await store.fork(origin.source, item)
+        item, checkpoint = journal.take(), self._checkpoint(origin)
+        await self._cite(origin.source, item, checkpoint)
+        forked = await store.fork(origin.source, item, checkpoint=checkpoint)
         if isinstance(forked, Conflict):
             raise ExecutionAlreadyExists(execution_id=run_id)
         if isinstance(forked, SourceLacking):
@@ -208,8 +224,16 @@ class Forking:
             await self._storage.insert(*lane, kind="message", key=sent.key, at=sent.at, body=sent.body)
         return journal.state
 
-    async def _cite(self, source: Source, item: Append) -> None:
-        """Have noted what a fork names, which begins with a copy of *source*."""
+    def _checkpoint(self, origin: Origin) -> Snapshot | None:
+        """Return the checkpoint that a fork begins with; its life is given to it by the store."""
+        if origin.base is None:
+            return None
+        at, codec = self._driver.around.clock.now_ms(), self._driver.around.snapshot_codec
+        base = origin.base._replace(execution_id=origin.state.execution_id)
+        return snapshot_of(base, origin.source.incarnation, at=at, codec=codec, is_checkpoint=True)
+
+    async def _cite(self, source: Source, item: Append, checkpoint: Snapshot | None) -> None:
+        """Have noted what a fork names, which begins with a copy of *source*, or with a *checkpoint* and what comes after it."""
         citing = self._driver.around.citing
         if citing is None:
             return
@@ -217,6 +241,9 @@ class Forking:
         while page := await self._storage.read(source.execution_id, start=start, stop=stop):
             await citing.before_copy(item.execution_id, page)
             start = page[-1].sequence + 1
+        if checkpoint is not None:
+            head, text = checkpoint.head, unpacked(checkpoint.body, checkpoint.head.codec)
+            await citing.before_copy(item.execution_id, [EventRecord(head.sequence, "", head.at, text, b"")])
         await citing.before_append([item])
 
     async def _child(self, store: EventFork, parent: Origin, child: ExecutionId, by: JsonObject) -> Sequence[Send]:
@@ -225,35 +252,27 @@ class Forking:
         if found is None:
             return ()
         row, through = found
-        state = await self._folded(row, through)
-        if state.is_terminal:
-            return sends_of(state)
         parent_id = parent.state.execution_id
-        fork_id = _child_of(parent_id, child, parent.source.execution_id)
-        origin = Origin(Source(row.execution_id, row.incarnation, through), state._replace(execution_id=fork_id))
-        about = {**(state.facts.parent or {}), "execution_id": parent_id, "stands_for": child}
+        origin = await self._beginning(row, through, _child_of(parent_id, child, parent.source.execution_id))
+        if origin.state.is_terminal:
+            return sends_of(origin.state._replace(execution_id=row.execution_id))
+        about = {**(origin.state.facts.parent or {}), "execution_id": parent_id, "stands_for": child}
         fact = fact_of(origin, self._driver.token(16))._replace(parent=about)
         await self._made(store, origin, fact, by=by)
         return ()
 
-    async def _folded(self, row: ExecutionRow, through: int) -> ExecutionState:
-        events = await self._whole(row, through)
-        refuse_newer(events)
-        return fold(events, empty_state(row.execution_id))
-
-    async def _whole(self, row: ExecutionRow, through: int) -> list[Event]:
-        """Return the events of a run up to and including *through*.
+    async def _beginning(self, row: ExecutionRow, through: int, fork_id: ExecutionId) -> Origin:
+        """Return the beginning of a log up to and including event *through*.
 
         Raises:
-            CompactedForkPoint: some were moved to an archive.
+            CompactedForkPoint: some of it is gone, and no snapshot stands there.
         """
-        events = await read_log(self._storage, row.execution_id, length=through + 1)
-        if len(events) <= through:
-            checkpoint = await checkpoint_of(self._storage, row.execution_id, row.incarnation)
-            if checkpoint is not None:
-                moved = checkpoint.head.sequence
-                raise CompactedForkPoint(execution_id=row.execution_id, through=moved, at=through)
-        return events
+        log = await prefix_of(self._storage, row, through)
+        if log.base is not None:
+            refuse_newer_rules(row.execution_id, log.base.facts.rules)
+        refuse_newer(log.tail)
+        state = log.state()._replace(execution_id=fork_id)
+        return Origin(Source(row.execution_id, row.incarnation, through), state, log.base)
 
     async def _as_it_was(self, child: ExecutionId, at: int) -> tuple[ExecutionRow, int] | None:
         """Return the link of *child* that was the last at that time (ms since the epoch), and its last event then."""
@@ -262,8 +281,11 @@ class Forking:
         if not begun:
             return None
         row = max(begun, key=lambda each: each.index.link)
-        events = await self._whole(row, row.length - 1)
-        return row, max(event.sequence for event in events if event.at <= at)
+        log = await log_of(self._storage, row.execution_id)
+        if log.base is not None and log.base.at > at:
+            raise CompactedForkPoint(execution_id=row.execution_id, through=log.base.sequence, at=None)
+        passed = [event.sequence for event in log.tail if event.at <= at]
+        return row, max(passed, default=log.start.sequence)
 
 
 def _child_of(fork_id: ExecutionId, child: ExecutionId, parent: ExecutionId) -> ExecutionId:

@@ -53,6 +53,11 @@ def is_current(head: SnapshotHead) -> bool:
     return (head.fold_version, head.state_codec_version) == _PRESENT
 
 
+def is_readable(head: SnapshotHead) -> bool:
+    """Whether this code reads a snapshot by its versions, where there is nothing else to go by."""
+    return all(map(_is_read, (head.fold_version, head.state_codec_version), _PRESENT))
+
+
 def state_of(snapshot: Snapshot, *, is_needed: bool = False) -> ExecutionState:
     """Return the state that *snapshot* holds.
 
@@ -87,7 +92,7 @@ def _refusal(snapshot: Snapshot, *, is_needed: bool) -> str:
     versions = (
         f"fold {head.fold_version} and codec {head.state_codec_version}, and this code has {' and '.join(_PRESENT)}"
     )
-    if is_current(head) or (is_needed and all(map(_is_read, (head.fold_version, head.state_codec_version), _PRESENT))):
+    if is_current(head) or (is_needed and is_readable(head)):
         return ""
     return f"it was made by {versions}"
 

@@ -1,7 +1,8 @@
 """Removing snapshots that nobody needs: of each run all but the newest, and never a checkpoint. It runs when somebody asks for it.
 
 A snapshot is a cache, so nothing is lost with it but time: a fold from an earlier place. A fork has a copy of the log that it
-left, and needs no snapshot of the other run.
+left, and needs no snapshot of the other run. In compacted history one is more than that: the run can be forked there and
+nowhere else, so it stays.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId
+from loom.driving.fork_points import compacted_through
 from loom.driving.snapshotting import snapshot_store
 from loom.spi.event_store import Storage
 from loom.spi.snapshot_store import SnapshotHead, SnapshotStore
@@ -25,7 +27,7 @@ class Pruned(NamedTuple):
 
 
 def prunable(heads: Sequence[SnapshotHead], *, keep: int = 1) -> list[SnapshotHead]:
-    """Return which of the snapshots of one run may go: all but the newest *keep*, and no checkpoint; the oldest first.
+    """Return which of the snapshots of one run may go, the oldest first: all but the newest *keep*, and none up to a checkpoint.
 
     Raises:
         InvalidDeclaration: *keep* is less than one: the newest always stays.
@@ -33,7 +35,7 @@ def prunable(heads: Sequence[SnapshotHead], *, keep: int = 1) -> list[SnapshotHe
     if keep < 1:
         raise InvalidDeclaration(f"keep={keep}: of each run one snapshot is kept at least, the newest")
     oldest_first = sorted(heads, key=lambda head: head.sequence)
-    return [head for head in oldest_first[:-keep] if not head.is_checkpoint]
+    return [head for head in oldest_first[:-keep] if head.sequence > compacted_through(heads)]
 
 
 async def prune_snapshots(storage: Storage, *, keep: int = 1, dry_run: bool = False) -> Pruned:

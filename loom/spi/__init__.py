@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         EventImport,
         Pages,
         Taken,
-        reborn,
     )
     from loom.spi.event_store import (
         EVENT_STORE_SPI_VERSION,
@@ -114,6 +113,7 @@ if TYPE_CHECKING:
         SnapshotCodec,
         SnapshotHead,
         SnapshotStore,
+        reborn,
         snapshot_digest,
     )
     from loom.spi.where import Among, Compared, Every, Field, Known, Not, Some, Where, fits
@@ -304,7 +304,7 @@ _HOMES = {
     "EventImport": "loom.spi.event_import",
     "Pages": "loom.spi.event_import",
     "Taken": "loom.spi.event_import",
-    "reborn": "loom.spi.event_import",
+    "reborn": "loom.spi.snapshot_store",
     "GATE_HOOK_SPI_VERSION": "loom.spi.gate_hook",
     "GateHook": "loom.spi.gate_hook",
     "GateNotice": "loom.spi.gate_hook",

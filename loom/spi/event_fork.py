@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.spi.event_store import Append, Appended, Conflict
+from loom.spi.snapshot_store import Snapshot
 
 EVENT_FORK_SPI_VERSION: Final = "1.0.0"
 
@@ -38,12 +39,15 @@ Forked: TypeAlias = Appended | Conflict | SourceLacking
 class EventFork(Protocol):
     """A store that can begin a log with a copy of another."""
 
-    async def fork(self, source: Source, item: Append) -> Forked:
+    async def fork(self, source: Source, item: Append, *, checkpoint: Snapshot | None = None) -> Forked:
         """Begin the log of *item* with a copy of *source*, and append its events, in one transaction.
 
         The events are copied as they are, without a look at what is in them. *item* begins a log: it has no incarnation, and its
         *expected* is the length of the copy. Of the rest of it only `append_id`, `events` and `index` count; the new log has an
         empty lane, and nobody holds it. Where its id is taken it is a `Conflict`, unless this very item was written before.
+
+        Where the source was compacted, *checkpoint* is the state of the new log at or before `through`: of the events up to it
+        those are copied that are there, all after it must be, and it is kept as the checkpoint of the new log, `reborn` in its life.
 
         Raises:
             StoreUnavailable: nothing is known to be written; asking again with the same append id is safe.

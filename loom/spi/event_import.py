@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from loom.core.ids import ExecutionId, Incarnation
+from loom.core.ids import ExecutionId
 from loom.spi.event_store import EventRecord, Head, IndexRow
-from loom.spi.snapshot_store import Snapshot, snapshot_digest
+from loom.spi.snapshot_store import Snapshot
 
 EVENT_IMPORT_SPI_VERSION: Final = "1.0.0"
 
@@ -56,9 +56,3 @@ class EventImport(Protocol):
             StoreUnavailable: all of them are there or none; to ask again is safe, and gives `Taken` where they are.
         """
         ...
-
-
-def reborn(checkpoint: Snapshot, incarnation: Incarnation) -> Snapshot:
-    """Return *checkpoint* as one of another life of its execution."""
-    head = checkpoint.head._replace(incarnation=incarnation)
-    return checkpoint._replace(head=head._replace(digest=snapshot_digest(head, checkpoint.body)))

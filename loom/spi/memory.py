@@ -41,6 +41,7 @@ from loom.spi.paging import first_page
 from loom.spi.ref_memory import MemoryRefs
 from loom.spi.schedule_memory import MemorySchedules
 from loom.spi.snapshot_memory import MemorySnapshots
+from loom.spi.snapshot_store import Snapshot
 
 
 class MemoryStorage(
@@ -93,9 +94,9 @@ class MemoryStorage(
         self._wakes.wake({name for item in batch for name in written_to(item)})
         return results
 
-    async def fork(self, source: Source, item: Append) -> Forked:
+    async def fork(self, source: Source, item: Append, *, checkpoint: Snapshot | None = None) -> Forked:
         """Begin the log of *item* with a copy of *source*; see `EventFork.fork`."""
-        forked = self._kept.fork(source, item)
+        forked = self._kept.fork(source, item, checkpoint)
         self._wakes.wake({item.execution_id})
         return forked
 

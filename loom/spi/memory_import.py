@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loom.spi.event_fork import Source
-from loom.spi.event_import import Arrival, Brought, Taken, reborn
+from loom.spi.event_import import Arrival, Brought, Taken
 from loom.spi.event_store import EventRecord, Head
 from loom.spi.feed import Wakes
 from loom.spi.memory_logs import Logs
+from loom.spi.snapshot_store import reborn
 
 
 class MemoryImport:

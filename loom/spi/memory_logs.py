@@ -32,7 +32,7 @@ from loom.spi.event_store import (
 from loom.spi.memory_due import DueTimes
 from loom.spi.read_model_store import ModelRow
 from loom.spi.ref_store import RefMove
-from loom.spi.snapshot_store import Snapshot
+from loom.spi.snapshot_store import Snapshot, reborn
 
 Inserted: TypeAlias = "int | RequestTaken | LaneClosed | None"
 
@@ -126,18 +126,21 @@ class Logs:
         if self._tips.get(log.index.chain) is log:
             del self._tips[log.index.chain]
 
-    def fork(self, source: Source, item: Append) -> Forked:
+    def fork(self, source: Source, item: Append, checkpoint: Snapshot | None) -> Forked:
         """Begin a log with a copy of another; see `EventFork.fork`."""
         if taken := self.by_id.get(item.execution_id):
             known = taken.appended.get((item.append_id, item.expected))
             return known or Conflict(taken.length, taken.incarnation)
         origin = self.life(source.execution_id, source.incarnation)
         copied = origin.between(0, source.through + 1) if origin is not None else []
-        if len(copied) <= source.through:
+        whole_from = checkpoint.head.sequence + 1 if checkpoint is not None else 0
+        if origin is None or len([e for e in copied if e.sequence >= whole_from]) <= source.through - whole_from:
             return SourceLacking()
         log = self.begin(item.execution_id, item.index)
         log.events = [*copied, *item.events]
-        log.length = len(log.events)
+        log.length = item.expected + len(item.events)
+        if checkpoint is not None:
+            log.snapshots[checkpoint.head.sequence] = reborn(checkpoint, log.incarnation)
         self.written.append((log.execution_id, log.incarnation, 0, log.length))
         result = Appended(log.incarnation, log.length)
         log.appended, log.source = {(item.append_id, item.expected): result}, source

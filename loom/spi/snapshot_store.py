@@ -51,6 +51,12 @@ def snapshot_digest(head: SnapshotHead, body: bytes) -> str:
     return sha256(told.encode() + b"\n" + body).hexdigest()
 
 
+def reborn(checkpoint: Snapshot, incarnation: Incarnation) -> Snapshot:
+    """Return *checkpoint* as one of another life of its execution."""
+    head = checkpoint.head._replace(incarnation=incarnation)
+    return checkpoint._replace(head=head._replace(digest=snapshot_digest(head, checkpoint.body)))
+
+
 @runtime_checkable
 class SnapshotStore(Protocol):
     """The snapshots of a store. Every method names the life of the execution; of another life, nothing is there."""

@@ -296,8 +296,9 @@ class _Listing:
             records = await self._storage.read(run_id, start=start, stop=start + 1)
             if not records and self._archive is not None:
                 stored = read_archived(self._storage, self._archive, run_id, start=start)
-                records = [(await anext(stored)).record]
+                found = await anext(stored, None)
                 await stored.aclose()
+                records = [found.record] if found is not None and found.record.sequence == start else []
             for event in decode_events(run_id, records):
                 self._names[start] = str(getattr(legible(event).payload, "id", f"event {start}"))
         return self._names[start]

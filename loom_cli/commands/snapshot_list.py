@@ -30,10 +30,12 @@ def snapshot_list(
 ) -> ExitCode:
     """List the snapshots of a run, the newest first.
 
-    Only of the run itself, or of the last link of its chain. Nothing is read of what they hold.
+    Only of the run itself, or of the last link of its chain. Nothing is read of what they hold. Of a run that was compacted, those
+    before the checkpoint are fork points: it can be forked there, and before the checkpoint nowhere else.
 
     Example: loom snapshot list refund-42
     """
+    from loom.driving.fork_points import fork_points
     from loom_cli.snapshot_views import head_json, listed
     from loom_cli.snapshots import snapshots_of
 
@@ -43,7 +45,7 @@ def snapshot_list(
     if as_json:
         cli.screen.json([head_json(head) for head in heads])
     elif heads:
-        cli.screen.table(_COLUMNS, [listed(head) for head in heads])
+        cli.screen.table(_COLUMNS, [listed(head, fork_points(heads)) for head in heads])
     else:
         cli.screen.note(f"{execution_id} has no snapshots in {storage.url}")
     return ExitCode.DONE

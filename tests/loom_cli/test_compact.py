@@ -291,13 +291,64 @@ def test_a_bundle_of_a_compacted_run_is_made_with_its_archive(desk: Path) -> Non
     assert checked["safe"]
 
 
+@pytest.mark.proves("LIF-06")
 def test_a_fork_of_what_is_gone_is_refused_in_words(desk: Path) -> None:
     drive(desk, "run", "refund", "--id", "r-1", "--input", '{"order": "o-1", "amount": 5}')
     drive(desk, "compact", "r-1", "--archive", "archive.db")
 
-    refused = [drive(desk, "fork", "r-1", "--at", at) for at in ("2", "4")]
+    ended = drive(desk, "fork", "r-1", "--at", "2")
 
-    for ended in refused:
-        assert ended.status == 2
-        assert "error[compacted-fork-point]: the events of r-1 up to 3 are in an archive" in ended.err
+    assert ended.status == 2
+    assert (
+        "error[compacted-fork-point]: the events of r-1 up to 3 are in an archive, so it cannot be forked at event 2\n"
+        "try: It can be forked at any event from 3 on.\n"
+    ) in ended.err
     assert [row["id"] for row in drive(desk, "ps", "--json").json] == ["r-1"]
+
+
+@pytest.mark.proves("LIF-06")
+def test_a_fork_where_a_snapshot_was_taken_is_a_run_like_any_that_was_compacted(desk: Path) -> None:
+    drive(desk, "run", "refund", "--id", "r-1", "--input", '{"order": "o-1", "amount": 5}')
+    whole = lines(drive(desk, "logs", "r-1", "--json"))
+    taken = drive(desk, "snapshot", "take", "r-1", "--at", "2", "--json").json
+    drive(desk, "compact", "r-1", "--archive", "archive.db")
+    listed = drive(desk, "snapshot", "list", "r-1")
+
+    refused, forked = drive(desk, "fork", "r-1", "--at", "1"), drive(desk, "fork", "r-1", "--at", "2", "--id", "f-1")
+
+    assert (taken["sequence"], taken["checkpoint"]) == (2, False)
+    assert "fork point" in listed.out
+    assert "try: It can be forked at event 2, and at any from 3 on." in refused.err
+    assert forked.out.startswith("f-1  is a fork of r-1 after event 2")
+
+    assert drive(desk, "show", "f-1", "--json").json["status"] == "forked"
+    below, proved = drive(desk, "show", "f-1", "--at", "1"), drive(desk, "replay", "f-1", "--prove")
+    assert [ended.status for ended in (below, proved)] == [2, 2]
+    assert "error[log-compacted]: the events of f-1 up to 2 are in an archive" in below.err
+    assert "error[log-compacted]: the events of f-1 up to 2 are in an archive" in proved.err
+    told = lines(drive(desk, "logs", "f-1", "--archived", "--archive", "archive.db", "--json"))
+    assert [each["sequence"] for each in told] == [0, 1, 2, 3]
+    assert [each["payload"] for each in told[:3]] == [each["payload"] for each in whole[:3]]
+    assert [each["archived"] for each in told] == [False, True, True, False]
+    assert "events 1 to 2 are in an archive: loom logs f-1 --archived" in drive(desk, "logs", "f-1").err
+
+    assert drive(desk, "resume", "f-1").status == 3
+    assert drive(desk, "resume", "f-1", "--answer", APPROVED).status == 0
+    assert drive(desk, "replay", "f-1").status == 0
+    assert drive(desk, "snapshot", "take", "f-1").status == 0
+    assert drive(desk, "compact", "f-1", "--archive", "archive.db").status == 0
+    story = lines(drive(desk, "logs", "f-1", "--archived", "--archive", "archive.db", "--json"))
+    assert [each["sequence"] for each in story] == list(range(len(story)))
+    assert drive(desk, "backup", "copy.db").status == 0
+    assert drive(desk, "bundle", "f-1", "-o", "f.loombundle").status == 0
+    for store in ("copy.db", "f.loombundle"):
+        assert drive(desk, "show", "f-1", "--store", store, "--json").json["status"] == "completed"
+
+
+def test_a_snapshot_is_not_taken_after_an_event_that_is_not_there(desk: Path) -> None:
+    drive(desk, "run", "refund", "--id", "r-1", "--input", '{"order": "o-1", "amount": 5}')
+
+    ended = drive(desk, "snapshot", "take", "r-1", "--at", "99")
+
+    assert ended.status == 2
+    assert "error[event-not-there]: r-1 has no event 99\ntry: Its events are numbered 0 to 4." in ended.err

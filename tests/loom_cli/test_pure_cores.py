@@ -376,6 +376,12 @@ CORES: Final[dict[str, Core]] = {
         lambda shape: (shape["codec"], shape["current"], shape["state"]["status"]) == ("json", True, "suspended"),
         "snapshot show r1 --json",
     ),
+    "snapshot take": Core(
+        head_json,
+        lambda: head_json(SNAPSHOT.head),
+        lambda shape: (shape["codec"], shape["size"]) == ("json", len(SNAPSHOT.body)),
+        "snapshot take r1 --json",
+    ),
     "snapshot list": Core(
         head_json,
         lambda: head_json(SNAPSHOT.head),

@@ -32,7 +32,7 @@ def head(sequence: int, *, is_checkpoint: bool = False) -> SnapshotHead:
     st.integers(1, 5),
     st.randoms(use_true_random=False),
 )
-def test_what_may_go_is_all_but_the_newest_and_the_checkpoints(
+def test_what_may_go_is_all_but_the_newest_and_what_stands_in_compacted_history(
     made: tuple[set[int], set[int]], keep: int, chance: Any
 ) -> None:
     sequences_, checkpoints = made
@@ -42,7 +42,8 @@ def test_what_may_go_is_all_but_the_newest_and_the_checkpoints(
     gone = [each.sequence for each in prunable(heads, keep=keep)]
 
     newest = sorted(sequences_)[-keep:]
-    assert gone == sorted(sequences_ - set(newest) - checkpoints)
+    compacted = max(checkpoints & sequences_, default=-1)
+    assert gone == sorted(at for at in sequences_ - set(newest) if at > compacted)
 
 
 def test_the_newest_cannot_be_given_up() -> None:
@@ -74,7 +75,7 @@ async def test_a_dry_run_says_exactly_what_is_removed_then(store: SnappedStorage
         assert told == done
         assert done.snapshots == sum(map(len, before.values())) - sum(map(len, (await _all(store)).values())) > 0
         assert await prune_snapshots(store, keep=keep) == Pruned()
-    assert await _all(store) == {"run-1": [1], "run-2": [3, 2], "run-3": [5, 2], "run-4": [7, 2]}
+    assert await _all(store) == {"run-1": [1], "run-2": [3, 2, 1, 0], "run-3": [5, 2, 1, 0], "run-4": [7, 2, 1, 0]}
 
 
 async def _all(store: SnappedStorage) -> dict[str, list[int]]:

@@ -20,8 +20,11 @@ from loom.devtools.conformance.logs import (
     payloads,
     row_of,
 )
+from loom.devtools.conformance.snapshot_store import snapshot
 from loom.spi.event_fork import EventFork, Fork, Forked, Source, SourceLacking
 from loom.spi.event_store import Append, Appended, Conflict, EventRecord, ExecutionQuery, LeaseChange, Storage
+from loom.spi.event_trim import EventTrim
+from loom.spi.snapshot_store import SnapshotStore, reborn
 from loom.spi.where_text import parse_where
 
 FORK: Final = ExecutionId("refund-42-fork")
@@ -146,6 +149,54 @@ class EventForkConformance:
 
         assert await store.head(FORK) is None
         assert await payloads(store, FORK) == []
+
+    async def test_a_fork_of_a_compacted_log_begins_with_a_checkpoint(self, store: ForkingStorage) -> None:
+        if not isinstance(store, SnapshotStore) or not isinstance(store, EventTrim):
+            return
+        head = await appended(store, first(REFUND, *(b"%d" % n for n in range(6))))
+        await store.trim(snapshot(head, 3, is_checkpoint=True), keeping=[])
+        left = [await store.read(REFUND), await store.snapshots(REFUND, head.incarnation)]
+
+        mine = snapshot(head, 3, run=FORK, body=b"mine", is_checkpoint=True)
+        forked = done(await store.fork(source(head, 4), fork(b"own", copied=5), checkpoint=mine))
+
+        assert [event.sequence for event in await store.read(FORK)] == [4, 5]
+        assert (forked.length, (await row_of(store, FORK)).length) == (6, 6)
+        assert await store.latest_snapshot(FORK, forked.incarnation) == reborn(mine, forked.incarnation)
+        assert [await store.read(REFUND), await store.snapshots(REFUND, head.incarnation)] == left
+        assert await store.source_of(FORK) == source(head, 4)
+
+    async def test_what_comes_after_the_checkpoint_of_a_fork_must_be_there(self, store: ForkingStorage) -> None:
+        if not isinstance(store, SnapshotStore) or not isinstance(store, EventTrim):
+            return
+        head = await appended(store, first(REFUND, *(b"%d" % n for n in range(6))))
+        await store.trim(snapshot(head, 3, is_checkpoint=True), keeping=[])
+        mine = snapshot(head, 2, run=FORK, is_checkpoint=True)
+
+        assert await store.fork(source(head, 4), fork(b"own", copied=5)) == SourceLacking()
+        assert await store.fork(source(head, 4), fork(b"own", copied=5), checkpoint=mine) == SourceLacking()
+        another = Source(REFUND, type(head.incarnation)(head.incarnation + 1), 2)
+        assert await store.fork(another, fork(b"own", copied=3), checkpoint=mine) == SourceLacking()
+
+        assert await store.head(FORK) is None
+        assert await payloads(store, FORK) == []
+
+    async def test_a_fork_with_a_checkpoint_whose_answer_was_lost_is_repeated_in_place(
+        self, store: ForkingStorage
+    ) -> None:
+        if not isinstance(store, SnapshotStore) or not isinstance(store, EventTrim):
+            return
+        head = await appended(store, first(REFUND, *(b"%d" % n for n in range(6))))
+        await store.trim(snapshot(head, 4, is_checkpoint=True), keeping=[])
+        mine, item = snapshot(head, 2, run=FORK, is_checkpoint=True), fork(b"own", copied=3)
+        forked = await store.fork(source(head, 2), item, checkpoint=mine)
+
+        assert await store.fork(source(head, 2), item, checkpoint=mine) == forked
+        again = await store.fork(source(head, 2), fork(b"own", copied=3), checkpoint=mine)
+        assert again == Conflict(4, done(forked).incarnation)
+
+        assert [each.sequence for each in await store.snapshots(FORK, done(forked).incarnation)] == [2]
+        assert [event.sequence for event in await store.read(FORK)] == [3]
 
     async def test_many_forks_of_one_log_at_once(self, store: ForkingStorage) -> None:
         head = await appended(store, first(REFUND, b"0", b"1"))

@@ -244,7 +244,7 @@ class BundleStorage:
         """Refuse to."""
         self._refuse()
 
-    async def fork(self, source: Source, item: Append) -> Forked:
+    async def fork(self, source: Source, item: Append, *, checkpoint: Snapshot | None = None) -> Forked:
         """Refuse to."""
         self._refuse()
 

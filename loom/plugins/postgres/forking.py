@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres.session import Raw
+from loom.plugins.postgres.snapshots import put
 from loom.spi.event_fork import Fork, Forked, Source, SourceLacking
 from loom.spi.event_store import Append, Appended, Conflict, EventRecord
 from loom.spi.feed import Wakes
+from loom.spi.snapshot_store import Snapshot, reborn
 from loom.spi.where import searchable
 
 T = TypeVar("T")
@@ -27,7 +29,7 @@ _SOURCE_OF: Final = """
     WHERE e.id = $1
 """
 FORK: Final = (
-    "SELECT loom.fork($1, $2, $3, $4::jsonb, $5::bigint[], $6::text[], $7::bigint[], $8::bytea[], $9::bytea[])"
+    "SELECT loom.fork($1, $2, $3, $4, $5::jsonb, $6::bigint[], $7::text[], $8::bigint[], $9::bytea[], $10::bytea[])"
 )
 
 
@@ -42,7 +44,7 @@ class PostgresForks(ABC):
     @abstractmethod
     async def _change(self, work: Callable[[Raw], Awaitable[T]], *, repeatable: bool = True) -> T: ...
 
-    async def fork(self, source: Source, item: Append) -> Forked:
+    async def fork(self, source: Source, item: Append, *, checkpoint: Snapshot | None = None) -> Forked:
         """Begin the log of *item* with a copy of *source*, in one round trip; see `EventFork.fork`."""
         index, length = item.index, item.expected + len(item.events)
         head = {
@@ -61,16 +63,27 @@ class PostgresForks(ABC):
         }
         columns = [[event[place] for event in item.events] for place in range(len(EventRecord._fields))]
 
-        async def work(raw: Raw) -> str:
-            found: str = await raw.fetchval(FORK, *source, json.dumps(head), *columns)
+        base = checkpoint.head.sequence if checkpoint is not None else -1
+
+        async def work(raw: Raw) -> list[Any]:
+            found: list[Any] = json.loads(await raw.fetchval(FORK, *source, base, json.dumps(head), *columns))
             return found
 
-        kind, *numbers = json.loads(await self._change(work))
+        async def work_and_keep(raw: Raw) -> list[Any]:
+            async with raw.transaction():
+                found = await work(raw)
+                if checkpoint is not None and found[0] == "begun":
+                    await put(raw, reborn(checkpoint, Incarnation(found[2])))
+                return found
+
+        kind, *numbers = await self._change(work if checkpoint is None else work_and_keep)
         self._wakes.wake({item.execution_id})
         if kind == "lacking":
             return SourceLacking()
         length, run = numbers
-        return Appended(Incarnation(run), length) if kind == "appended" else Conflict(length, Incarnation(run))
+        return (
+            Appended(Incarnation(run), length) if kind in ("begun", "appended") else Conflict(length, Incarnation(run))
+        )
 
     async def forks_of(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Fork]:
         """Return the forks of one life of an execution; see `EventFork.forks_of`."""

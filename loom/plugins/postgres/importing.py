@@ -11,9 +11,10 @@ import orjson
 from loom.core.ids import Incarnation
 from loom.plugins.postgres.session import Raw
 from loom.plugins.postgres.snapshots import put
-from loom.spi.event_import import Arrival, Brought, Taken, reborn
+from loom.spi.event_import import Arrival, Brought, Taken
 from loom.spi.event_store import EventRecord, Head
 from loom.spi.feed import Wakes
+from loom.spi.snapshot_store import reborn
 from loom.spi.where import searchable
 
 T = TypeVar("T")

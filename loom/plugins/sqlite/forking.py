@@ -11,16 +11,18 @@ import orjson
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite.searching import write_attributes
+from loom.plugins.sqlite.snapshots import put
 from loom.spi.event_fork import Fork, Forked, Source, SourceLacking
 from loom.spi.event_store import Append, Appended, Conflict
 from loom.spi.feed import Wakes
+from loom.spi.snapshot_store import Snapshot, reborn
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _TAKEN: Final = "SELECT run, length, json(appended) FROM executions WHERE id = ?"
 _SOURCE: Final = """
-    SELECT run, (SELECT count(*) FROM events WHERE events.run = executions.run AND sequence <= ?)
+    SELECT run, (SELECT count(*) FROM events WHERE events.run = executions.run AND sequence BETWEEN ? AND ?)
     FROM executions WHERE id = ?
 """
 _BEGIN: Final = """
@@ -59,9 +61,9 @@ class SqliteForks(ABC):
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T: ...
 
-    async def fork(self, source: Source, item: Append) -> Forked:
+    async def fork(self, source: Source, item: Append, *, checkpoint: Snapshot | None = None) -> Forked:
         """Begin the log of *item* with a copy of *source*; see `EventFork.fork`."""
-        forked = await self._transact(_fork, source, item)
+        forked = await self._transact(_fork, source, item, checkpoint)
         self._wakes.wake({item.execution_id})
         return forked
 
@@ -74,14 +76,15 @@ class SqliteForks(ABC):
         return await self._read(_source_of, execution_id)
 
 
-def _fork(raw: sqlite3.Connection, source: Source, item: Append) -> Forked:
+def _fork(raw: sqlite3.Connection, source: Source, item: Append, checkpoint: Snapshot | None) -> Forked:
     taken = raw.execute(_TAKEN, (item.execution_id,)).fetchone()
     if taken is not None:
         run, length, appended = taken
         again = any(name == item.append_id and at == item.expected for name, at, _ in orjson.loads(appended))
         return Appended(Incarnation(run), length) if again else Conflict(length, Incarnation(run))
-    found = raw.execute(_SOURCE, (source.through, source.execution_id)).fetchone()
-    if found != (source.incarnation, source.through + 1):
+    whole_from = checkpoint.head.sequence + 1 if checkpoint is not None else 0
+    found = raw.execute(_SOURCE, (whole_from, source.through, source.execution_id)).fetchone()
+    if found != (source.incarnation, source.through + 1 - whole_from):
         return SourceLacking()
     index, length = item.index, item.expected + len(item.events)
     memo = orjson.dumps([(item.append_id, item.expected, length)]).decode()
@@ -91,6 +94,8 @@ def _fork(raw: sqlite3.Connection, source: Source, item: Append) -> Forked:
     raw.execute(_COPY, (run, source.incarnation, source.through))
     raw.execute(_NOTE, (run, source.incarnation, source.through))
     raw.executemany(_ADD, [(run, *event) for event in item.events])
+    if checkpoint is not None:
+        put(raw, reborn(checkpoint, Incarnation(run or 0)))
     return Appended(Incarnation(run or 0), length)
 
 

@@ -11,9 +11,10 @@ from loom.core.ids import Incarnation
 from loom.plugins.sqlite.searching import write_attributes
 from loom.plugins.sqlite.snapshots import put
 from loom.plugins.sqlite.writing import insert_events
-from loom.spi.event_import import Arrival, Brought, Taken, reborn
+from loom.spi.event_import import Arrival, Brought, Taken
 from loom.spi.event_store import Head
 from loom.spi.feed import Wakes
+from loom.spi.snapshot_store import reborn
 
 P = ParamSpec("P")
 T = TypeVar("T")
