@@ -22,7 +22,7 @@ PINS: Final[dict[str, dict[str, str]]] = {
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "MvJD57KPKaeNTT7Wd1fQqQ"},
     "REF_STORE_SPI_VERSION": {"1.0.0": "c9Ogme20x9tNx4E-y0SdOA"},
     "EVENT_IMPORT_SPI_VERSION": {"1.0.0": "VgAEsnyzFdLPnteOcuGamg"},
-    "EVENT_FORK_SPI_VERSION": {"1.0.0": "y1WIDZ2Twr7AaDcuyXM2lQ"},
+    "EVENT_FORK_SPI_VERSION": {"1.0.0": "sL1bRAm9222xEzOWFdUs_g"},
     "CHANGE_FEED_SPI_VERSION": {"1.0.0": "L9Bf4rNPQUh5zsOrV2ckNQ"},
     "GATE_HOOK_SPI_VERSION": {"1.0.0": "bUS1iz9afOX0BhosTPamfQ"},
     "CLOCK_SPI_VERSION": {"1.0.0": "QyiW6tePFPCiZB1E9SiMhg"},

@@ -25,15 +25,16 @@ from loom.driving.chains import Aside
 from loom.driving.driver import Driver
 from loom.driving.edits import Edit, Placed, placed
 from loom.driving.errors import CompactedForkPoint, ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
-from loom.driving.fork_points import prefix_of
+from loom.driving.fork_points import compacted_through, prefix_of
+from loom.driving.loading import newest
 from loom.driving.parents import sends_of
-from loom.driving.reading import refuse_newer, refuse_newer_rules
+from loom.driving.reading import read_log, refuse_newer, refuse_newer_rules
 from loom.driving.snapshot_codecs import unpacked
 from loom.driving.snapshots import snapshot_of
 from loom.driving.stored_log import StoredLog, log_of
 from loom.spi.event_fork import EventFork, Source, SourceLacking
-from loom.spi.event_store import Append, Conflict, EventRecord, ExecutionQuery, ExecutionRow, Lane, Send
-from loom.spi.snapshot_store import Snapshot
+from loom.spi.event_store import Append, Conflict, ExecutionQuery, ExecutionRow, Lane, Send
+from loom.spi.snapshot_store import Snapshot, SnapshotStore
 
 Event = EventEnvelope[Any]
 Reuse: TypeAlias = Literal["only", "live"]
@@ -94,10 +95,10 @@ def unheard(state: ExecutionState) -> list[ExecutionId]:
     """Return the children that the run had started, and whose end it had not received."""
     started: dict[str, None] = {}
     heard: set[str] = set()
-    for settled in state.settled:
-        start, outcome = settled.start, settled.outcome
-        if outcome.type == "STEP_COMPLETED" and _is_spawn(start):
-            started[outcome.payload.result] = None
+    for start, outcome in state.settled:
+        if outcome.type == "STEP_COMPLETED":
+            if SPAWN in start.payload.id and _is_spawn(start):
+                started[outcome.payload.result] = None
         elif outcome.type == "MESSAGE_RECEIVED":
             heard.add(start.payload.topic.removeprefix(CHILD_TOPIC))
     return [ExecutionId(child) for child in started if child not in heard][::-1]
@@ -212,7 +213,7 @@ class Forking:
             type_, outcome = place.outcome
             journal.commit(type_, outcome, {**by, **place.metadata})
         item, checkpoint = journal.take(), self._checkpoint(origin)
-        await self._cite(origin.source, item, checkpoint)
+        await self._cite(store, origin.source, item, checkpoint)
         forked = await store.fork(origin.source, item, checkpoint=checkpoint)
         if isinstance(forked, Conflict):
             raise ExecutionAlreadyExists(execution_id=run_id)
@@ -232,18 +233,17 @@ class Forking:
         base = origin.base._replace(execution_id=origin.state.execution_id)
         return snapshot_of(base, origin.source.incarnation, at=at, codec=codec, is_checkpoint=True)
 
-    async def _cite(self, source: Source, item: Append, checkpoint: Snapshot | None) -> None:
+    async def _cite(self, store: EventFork, source: Source, item: Append, checkpoint: Snapshot | None) -> None:
         """Have noted what a fork names, which begins with a copy of *source*, or with a *checkpoint* and what comes after it."""
         citing = self._driver.around.citing
         if citing is None:
             return
-        start, stop = 0, source.through + 1
-        while page := await self._storage.read(source.execution_id, start=start, stop=stop):
-            await citing.before_copy(item.execution_id, page)
-            start = page[-1].sequence + 1
-        if checkpoint is not None:
-            head, text = checkpoint.head, unpacked(checkpoint.body, checkpoint.head.codec)
-            await citing.before_copy(item.execution_id, [EventRecord(head.sequence, "", head.at, text, b"")])
+
+        async def holding(text: bytes) -> Sequence[bytes]:
+            found = await store.payloads_with(source, text)
+            return found if checkpoint is None else [*found, unpacked(checkpoint.body, checkpoint.head.codec)]
+
+        await citing.before_copy(item.execution_id, holding)
         await citing.before_append([item])
 
     async def _child(self, store: EventFork, parent: Origin, child: ExecutionId, by: JsonObject) -> Sequence[Send]:
@@ -267,12 +267,27 @@ class Forking:
         Raises:
             CompactedForkPoint: some of it is gone, and no snapshot stands there.
         """
-        log = await prefix_of(self._storage, row, through)
+        log = await self._from_snapshot(row, through)
+        is_whole = log is not None
+        if log is None:
+            log = await prefix_of(self._storage, row, through)
         if log.base is not None:
             refuse_newer_rules(row.execution_id, log.base.facts.rules)
         refuse_newer(log.tail)
         state = log.state()._replace(execution_id=fork_id)
-        return Origin(Source(row.execution_id, row.incarnation, through), state, log.base)
+        return Origin(Source(row.execution_id, row.incarnation, through), state, None if is_whole else log.base)
+
+    async def _from_snapshot(self, row: ExecutionRow, through: int) -> StoredLog | None:
+        """Return what comes after the newest snapshot up to event *through*, None where there is none, or the log is not whole."""
+        store, run_id = self._storage, row.execution_id
+        if not isinstance(store, SnapshotStore):
+            return None
+        if compacted_through(await store.snapshots(run_id, row.incarnation)) >= 0:
+            return None
+        base = await newest(store, row, upto=through)
+        if base is None:
+            return None
+        return StoredLog(run_id, await read_log(store, run_id, start=base.length, length=through + 1), base)
 
     async def _as_it_was(self, child: ExecutionId, at: int) -> tuple[ExecutionRow, int] | None:
         """Return the link of *child* that was the last at that time (ms since the epoch), and its last event then."""

@@ -87,7 +87,7 @@ async def loaded(storage: RunReader, row: ExecutionRow) -> Loaded:
     Raises:
         As `load`.
     """
-    begun = await _newest(storage, row) if row.length > TAIL_MIN else None
+    begun = await newest(storage, row, upto=row.length - 1)
     events = await read_log(storage, row.execution_id, start=begun.length if begun else 0, length=row.length)
     if _missing(events, row, begun) is not None and (checkpoint := await _checkpoint(storage, row)) is not None:
         if checkpoint.length > row.length:  # it has gone on, and was compacted, since its row was read
@@ -117,11 +117,11 @@ def _missing(events: _Events, row: ExecutionRow, begun: ExecutionState | None) -
     return next((at for at, found in zip(expected, there, strict=False) if at != found), first + len(there))
 
 
-async def _newest(storage: RunReader, row: ExecutionRow) -> ExecutionState | None:
-    """Return the state of the newest snapshot; None where there is none, or none that can be used."""
-    if not isinstance(storage, SnapshotStore):
+async def newest(storage: RunReader, row: ExecutionRow, *, upto: int) -> ExecutionState | None:
+    """Return the state of the newest snapshot up to event *upto*; None where there is none that can be used, or that is worth it."""
+    if upto < TAIL_MIN or not isinstance(storage, SnapshotStore):
         return None
-    snapshot = await storage.latest_snapshot(row.execution_id, row.incarnation, upto=row.length - 1)
+    snapshot = await storage.latest_snapshot(row.execution_id, row.incarnation, upto=upto)
     if snapshot is None:
         return None
     try:

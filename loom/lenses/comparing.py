@@ -6,15 +6,19 @@ attempts and on which machine makes no difference, though all that is told besid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from loom.core.collecting import collected_later
 from loom.core.json import Json, JsonObject
-from loom.core.state import ExecutionState
-from loom.lenses.execution import CallView, ExecutionView
-from loom.lenses.folding import Event, event_json
+from loom.driving.stored_log import StoredLog
+from loom.lenses.execution import Asked, CallView, asked_of
+from loom.lenses.folding import Event, fold_at, legible, state_digest
 
+Pair: TypeAlias = tuple[Event, Event | None]
 What: TypeAlias = Literal["asked", "outcome", "missing"]
 """How a call differs: in what it was asked with, in what came of it, or in being there at all."""
 
@@ -87,37 +91,56 @@ class Comparison:
         return not self.differences and len(ends) == 1
 
 
-def compare(runs: Sequence[tuple[ExecutionState, ExecutionView, Sequence[Event]]]) -> Comparison:
-    """Return *runs*, each with its state, its view and its events, side by side; the first one is what the others are held against."""
-    first = runs[0][2]
-    tables = [{call.id: call for call in view.calls} for _, view, _ in runs]
-    places = {id: min(t[id].start for t in tables if id in t) for table in tables for id in table}
-    ordered = sorted(places, key=lambda id: (places[id], id))
-    found = [_difference(id, [table.get(id) for table in tables]) for id in ordered]
-    differences = tuple(each for each in found if each is not None)
-    is_whole = all(view.compacted is None for _, view, _ in runs)
-    whole = tuple(
-        _run(state, view, shared=_shared(first, events) if is_whole else None) for state, view, events in runs
-    )
-    return Comparison(runs=whole, alike=len(found) - len(differences), differences=differences)
+def compare(logs: Sequence[StoredLog]) -> Comparison:
+    """Return the runs of *logs* side by side; the first one is what the others are held against.
+
+    Raises:
+        LogCorrupt: an event does not fit those before it.
+    """
+    with collected_later():
+        runs = [_asked(log) for log in logs]
+        tables = [{_id(start): place for place, (start, _) in asked.pairs.items()} for asked in runs]
+        places: dict[str, int] = {}
+        for table in tables:
+            for id, place in table.items():
+                places[id] = min(place, places.get(id, place))
+        ordered = sorted(places, key=lambda id: (places[id], id))
+        found = (_difference(id, runs, [table.get(id) for table in tables]) for id in ordered)
+        differences = tuple(each for each in found if each is not None)
+        is_whole = all(log.base is None for log in logs)
+        whole = tuple(
+            _run(asked, log, shared=_shared(logs[0].events, log.events) if is_whole else None)
+            for asked, log in zip(runs, logs, strict=True)
+        )
+    return Comparison(runs=whole, alike=len(ordered) - len(differences), differences=differences)
 
 
-def _run(state: ExecutionState, view: ExecutionView, *, shared: int | None) -> Run:
-    forked, tried = state.facts.forked, [call.attempts for call in view.calls]
+def _asked(log: StoredLog) -> Asked:
+    return asked_of(fold_at(log.events, base=log.base), log.events, base=log.base)
+
+
+def _id(start: Event) -> str:
+    id: str = (start if type(start.payload) is not dict else legible(start)).payload.id
+    return id
+
+
+def _run(asked: Asked, log: StoredLog, *, shared: int | None) -> Run:
+    state, facts = asked.state, asked.state.facts
+    tried = [asked.attempts(*pair) for pair in asked.pairs.values()]
     return Run(
-        id=view.id,
-        flow=view.flow,
-        status=view.status,
-        digest=view.digest,
-        length=view.last + 1,
+        id=state.execution_id,
+        flow=facts.flow,
+        status=state.status,
+        digest=state_digest(state),
+        length=log.length,
         shared=shared,
-        took_ms=view.at - view.started_at,
-        calls=len(view.calls),
+        took_ms=state.at - facts.started_at,
+        calls=len(tried),
         attempts=None if None in tried else sum(filter(None, tried)),
-        result=view.result,
-        failure=view.failure,
-        source=dict(forked.payload.source) if forked is not None else None,
-        simulated=state.facts.simulated,
+        result=facts.result,
+        failure=facts.failure,
+        source=dict(facts.forked.payload.source) if facts.forked is not None else None,
+        simulated=facts.simulated,
     )
 
 
@@ -125,17 +148,18 @@ def _shared(first: Sequence[Event], other: Sequence[Event]) -> int:
     """Return how many events both logs begin with, whosever they are."""
     count = 0
     for ours, theirs in zip(first, other, strict=False):
-        if _content(ours) != _content(theirs):
+        if ours[1:] != theirs[1:]:
             break
         count += 1
     return count
 
 
-def _content(event: Event) -> JsonObject:
-    return {name: value for name, value in event_json(event).items() if name != "execution_id"}
-
-
-def _difference(id: str, calls: Sequence[CallView | None]) -> Difference | None:
+def _difference(id: str, runs: Sequence[Asked], places: Sequence[int | None]) -> Difference | None:
+    """Return how the calls differ that are at these *places* of the *runs*, None: not at all."""
+    pairs = [asked.pairs[place] if place is not None else None for asked, place in zip(runs, places, strict=True)]
+    if all(_is_alike(pairs[0], pair) for pair in pairs[1:]):
+        return None
+    calls = [asked.call(place) if place is not None else None for asked, place in zip(runs, places, strict=True)]
     there = [call for call in calls if call is not None]
     if len(there) < len(calls):
         what: What = "missing"
@@ -146,6 +170,29 @@ def _difference(id: str, calls: Sequence[CallView | None]) -> Difference | None:
     else:
         return None
     return Difference(id, there[0].kind, what, tuple(None if call is None else _side(call) for call in calls))
+
+
+def _is_alike(one: Pair | None, other: Pair | None) -> bool:
+    """Whether two calls are seen to be alike at a glance, as nearly all are; those that are not are looked at."""
+    if one is None or other is None or one[1] is None or other[1] is None:
+        return False
+    return all(
+        ours.type == theirs.type
+        and type(ours.payload) is type(theirs.payload) is not dict
+        and _essential(ours.payload) == _essential(theirs.payload)
+        for ours, theirs in ((one[0], other[0]), (one[1], other[1]))
+    )
+
+
+def _essential(payload: Any) -> Any:
+    """Return what a *payload* says, without where and when."""
+    return _getter(payload._fields)(payload)
+
+
+@cache
+def _getter(fields: tuple[str, ...]) -> Callable[[Any], Any]:
+    kept = [place for place, name in enumerate(fields) if name not in _INCIDENTAL and name != "id"]
+    return itemgetter(*kept) if kept else lambda payload: None
 
 
 def _side(call: CallView) -> Side:

@@ -181,7 +181,7 @@ def execution_view(
     started, from the newest on.
     """
     facts, past = state.facts, [event for event in events if event.sequence <= state.sequence]
-    calls = _calls(state, past, known_from=0 if base is None else base.length)
+    calls = _by_scope(asked_of(state, past, base=base).calls())
     starts = {call.start: call.id for call in calls}
     return ExecutionView(
         id=state.execution_id,
@@ -241,26 +241,54 @@ def _late(event: Event, ids: Mapping[int, str]) -> LateOutcome:
     return LateOutcome(decision, fact.start, fact.value, fact.note, event.at, by)
 
 
-def _calls(state: ExecutionState, events: Iterable[Event], *, known_from: int) -> tuple[CallView, ...]:
-    failed = Counter(e.payload.start for e in map(legible, events) if e.type == "STEP_ATTEMPT_FAILED")
+class Asked(NamedTuple):
+    """What a run asked, from which the views of its calls are made: a long log has many, and who compares it looks at few.
+
+    *pairs* are its calls by the sequence of their start, in that order, each with its outcome if it has one; *failed* is how many attempts
+    of a step failed, told from event *known_from* on.
+    """
+
+    state: ExecutionState
+    pairs: Mapping[int, tuple[Event, Event | None]]
+    failed: Mapping[int, int]
+    known_from: int
+
+    def call(self, start: int) -> CallView:
+        """Return the view of the call that event number *start* asked."""
+        asked, outcome = self.pairs[start]
+        return _call(self, legible(asked), legible(outcome) if outcome is not None else None)
+
+    def calls(self) -> list[CallView]:
+        """Return the views of all calls."""
+        return [self.call(start) for start in self.pairs]
+
+    def attempts(self, start: Event, outcome: Event | None) -> int | None:
+        """Return how many attempts of a call began, 0 where it is no step, None where nothing here tells any more."""
+        if start.type != "STEP_STARTED":
+            return 0
+        if outcome is not None and outcome.type == "STEP_FAILED":
+            return int(legible(outcome).payload.attempts)
+        if start.sequence >= self.known_from:
+            tries = self.failed[start.sequence]
+        elif outcome is None:
+            tries = self.state.attempts.get(start.sequence, UNTRIED).failed
+        else:
+            return None
+        return tries if outcome is None and open_status(self.state, start) == "resting" else tries + 1
+
+
+def asked_of(state: ExecutionState, events: Iterable[Event], *, base: ExecutionState | None = None) -> Asked:
+    """Return what the run asked that *state* is a fold of: of *events*, of which some may be missing up to that of *base*."""
+    failed = Counter(legible(e).payload.start for e in events if e.type == "STEP_ATTEMPT_FAILED")
     pairs: dict[int, tuple[Event, Event | None]] = {start: (event, None) for start, event in state.open.items()}
-    pairs |= {settled.start.sequence: (settled.start, settled.outcome) for settled in state.settled}
-    pairs |= {cut.start.sequence: (cut.start, cut.outcome) for cut in state.cuts.values()}
-    views = [
-        _call(state, *map_legible(pairs[start]), tries=None if start < known_from else failed[start])
-        for start in sorted(pairs)
-    ]
-    return _by_scope(views)
+    pairs |= {settled[0].sequence: settled for settled in state.settled}
+    pairs |= {cut[0].sequence: cut for cut in state.cuts.values()}
+    ordered = {start: pairs[start] for start in sorted(pairs)}
+    return Asked(state, ordered, failed, 0 if base is None else base.length)
 
 
-def map_legible(pair: tuple[Event, Event | None]) -> tuple[Event, Event | None]:
-    """Return a call's start and outcome with payloads that this code knows."""
-    start, outcome = pair
-    return legible(start), legible(outcome) if outcome is not None else None
-
-
-def _call(state: ExecutionState, start: Event, outcome: Event | None, *, tries: int | None) -> CallView:
-    identity = parse(start.payload.id)
+def _call(whole: Asked, start: Event, outcome: Event | None) -> CallView:
+    state, identity = whole.state, parse(start.payload.id)
     scope = identity.path[-1] if identity.path else None
     known = state.attempts.get(start.sequence, UNTRIED)
     asked = _fields(start.payload)
@@ -278,27 +306,12 @@ def _call(state: ExecutionState, start: Event, outcome: Event | None, *, tries: 
         end=outcome.sequence if outcome is not None else None,
         asked_at=start.at,
         ended_at=outcome.at if outcome is not None else None,
-        attempts=_attempts(
-            start,
-            outcome,
-            tries=known.failed if tries is None and outcome is None else tries,
-            is_resting=status == "resting",
-        ),
+        attempts=whole.attempts(start, outcome),
         due_at=known.due_at if status == "resting" else asked.get("due_at"),
         by=outcome.metadata.get("principal") if outcome is not None else None,
         asked=asked,
         outcome=told,
     )
-
-
-def _attempts(start: Event, outcome: Event | None, *, tries: int | None, is_resting: bool) -> int | None:
-    if start.type != "STEP_STARTED":
-        return 0
-    if outcome is not None and outcome.type == "STEP_FAILED":
-        return int(outcome.payload.attempts)
-    if tries is None:
-        return None
-    return tries if is_resting else tries + 1
 
 
 def kind_of(type_: str) -> CallKind:

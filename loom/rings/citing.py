@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from loom.core.ids import ContentRef, ExecutionId, Incarnation
+from loom.spi.citing import PayloadsHolding
 from loom.spi.content_store import Citer, ContentStore
-from loom.spi.event_store import NOBODY, Append, EventRecord, Lane
+from loom.spi.event_store import NOBODY, Append, Lane
 
 _MARK: Final = b'","size":'  # found, or found to be missing, twice as fast as the beginning of an envelope
 _NAMED: Final = re.compile(rb'"ref":"([0-9a-f]{64})","size":\d')
@@ -44,9 +45,12 @@ class ContentCiting:
         if self._noted:
             self._forget(batch)
 
-    async def before_copy(self, execution_id: ExecutionId, events: Sequence[EventRecord]) -> None:
-        """Note what *events* name; see `Citing.before_copy`."""
-        if cited := list(dict.fromkeys(pair for each in events for pair in _by(execution_id, None, each.payload))):
+    async def before_copy(self, execution_id: ExecutionId, holding: PayloadsHolding) -> None:
+        """Note what the payloads of a copy name; see `Citing.before_copy`."""
+        if not await self._store.contents(limit=1):  # what is not there cannot be cited, and a log is long
+            return
+        pairs = (pair for payload in await holding(_MARK) for pair in _by(execution_id, None, payload))
+        if cited := list(dict.fromkeys(pairs)):
             await self._store.cite(cited)
 
     async def before_insert(self, lane: Lane, body: bytes) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias
 
 from loom.core.ids import ExecutionId
-from loom.spi.event_store import Append, EventRecord, Lane
+from loom.spi.event_store import Append, Lane
+
+PayloadsHolding: TypeAlias = Callable[[bytes], Awaitable[Sequence[bytes]]]
 
 
 class Citing(Protocol):
@@ -20,8 +22,11 @@ class Citing(Protocol):
         """Return once all that *batch* names is noted as cited by the executions that it is for."""
         ...
 
-    async def before_copy(self, execution_id: ExecutionId, events: Sequence[EventRecord]) -> None:
-        """Return once all that *events* name is noted as cited by an execution whose log will begin with a copy of them."""
+    async def before_copy(self, execution_id: ExecutionId, holding: PayloadsHolding) -> None:
+        """Return once all is noted as cited, by an execution, that those payloads name with a copy of which its log will begin.
+
+        *holding* returns those of them that hold a text: a log is long, and most of it names nothing.
+        """
         ...
 
     async def before_insert(self, lane: Lane, body: bytes) -> None:

@@ -54,6 +54,10 @@ class EventFork(Protocol):
         """
         ...
 
+    async def payloads_with(self, source: Source, text: bytes) -> Sequence[bytes]:
+        """Return the payloads of the events of *source* that hold *text*, in order; none where that life is gone."""
+        ...
+
     async def forks_of(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Fork]:
         """Return the forks of one life of an execution that are there, in the order in which they were made."""
         ...

@@ -100,6 +100,12 @@ class MemoryStorage(
         self._wakes.wake({item.execution_id})
         return forked
 
+    async def payloads_with(self, source: Source, text: bytes) -> Sequence[bytes]:
+        """Return the payloads that hold *text*; see `EventFork.payloads_with`."""
+        log = self._kept.life(source.execution_id, source.incarnation)
+        copied = log.between(0, source.through + 1) if log is not None else []
+        return [event.payload for event in copied if text in event.payload]
+
     async def forks_of(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Fork]:
         """Return the forks of one life of an execution; see `EventFork.forks_of`."""
         logs = [log for log in self._logs.values() if log.source and log.source[:2] == (execution_id, incarnation)]

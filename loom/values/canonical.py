@@ -22,7 +22,10 @@ _DIGEST_BYTES: Final = 16
 _DIGEST_LENGTH: Final = 22
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
-# Text that looks alike costs a walk, no more.
+# Text that looks alike costs a walk, no more. What holds a float holds one of two texts once these bytes are as one, and those are
+# gone: that is seen ten times as fast as the float itself.
+_OPENERS: Final = bytes.maketrans(b"[,", b"::")
+_IN_NUMBERS: Final = b"-0123456789"
 _FLOAT_INSIDE: Final = re.compile(rb"[\[:,]-?\d+[.e]")
 _BEYOND_FFFF: Final = re.compile(rb"[\xf0-\xf4]")
 _EXPONENT_BELOW: Final = 1e-5
@@ -46,13 +49,18 @@ def loads(stored: bytes) -> Any:
 def canonical(json: Json) -> bytes:
     """Return the one sequence of bytes that equal values share: RFC 8785."""
     written = orjson.dumps(json, option=_SORTED)
-    floats = type(json) is float or _FLOAT_INSIDE.search(written)
+    floats = type(json) is float or (_may_hold_float(written) and _FLOAT_INSIDE.search(written))
     if not floats and (written.isascii() or not _BEYOND_FFFF.search(written)):
         return written
     try:
         return orjson.dumps(_with_integral_floats(json), option=_SORTED)
     except _Uncommon:
         return _written(json)
+
+
+def _may_hold_float(written: bytes) -> bool:
+    bare = written.translate(_OPENERS, _IN_NUMBERS)
+    return b":." in bare or b":e" in bare
 
 
 def digest(json: Json) -> str:

@@ -12,9 +12,6 @@ from loom_cli.group import command_app
 from loom_cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from loom.driving.stored_log import StoredLog
 
 app = command_app()
@@ -39,8 +36,6 @@ def diff(
     Example: loom diff refund-41 refund-42
     """
     from loom.lenses.comparing import compare, comparison_json
-    from loom.lenses.execution import execution_view
-    from loom.lenses.folding import fold_at
     from loom_cli.errors import Usage
     from loom_cli.reading import log_meant
     from loom_cli.side_by_side import draw_comparison
@@ -53,10 +48,7 @@ def diff(
         storage = cli.reader(store)
         return [await log_meant(storage, text) for text in execution_ids]
 
-    folded = [(fold_at(log.events, base=log.base), log) for log in cli.run(read())]
-    comparison = compare(
-        [(state, execution_view(state, log.events, base=log.base), log.events) for state, log in folded]
-    )
+    comparison = compare(cli.run(read()))
     if as_json:
         cli.screen.json(comparison_json(comparison), indent=None)
     else:

@@ -21,6 +21,7 @@ from tests.benchmarks.scale import Scale
 from tests.benchmarks.searching import postgres_searching, searching
 from tests.benchmarks.snapshots import snapshot_bytes, snapshot_load, snapshot_lz4
 from tests.benchmarks.steps import long_flow, steps_1_safe, steps_1_write_behind, steps_50_safe
+from tests.benchmarks.travelling import comparing, forking, moments
 from tests.benchmarks.working import lease_free, pick_up, timers_due, worker_memory, workers_two
 
 BENCHMARKS: Final[Mapping[str, Callable[[Scale], Iterator[Line]]]] = {
@@ -45,6 +46,9 @@ BENCHMARKS: Final[Mapping[str, Callable[[Scale], Iterator[Line]]]] = {
     "worker-memory": worker_memory,
     "pick-up": pick_up,
     "debug": debugging,
+    "fork": forking,
+    "state-at": moments,
+    "run-diff": comparing,
     "deploy-check": deploying,
     "snapshot-load": snapshot_load,
     "snapshot-bytes": snapshot_bytes,

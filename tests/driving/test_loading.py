@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -84,10 +84,39 @@ async def test_the_state_is_that_of_the_whole_log_at_every_snapshot_and_every_le
         assert state_digest(found.state) == state_digest(whole.state)
 
 
+@pytest.mark.parametrize("at", [LENGTH + 3, LENGTH + 1])
+async def test_a_fork_of_a_long_run_reads_what_is_after_its_snapshot(at: int, tmp_path: Path) -> None:
+    storage = CountedSqlite(tmp_path / "loom.db")
+    await snapped(storage)
+    [sequence] = await sequences(storage)
+    await climber(storage).resume(RUN, answer="b")
+    storage.read_events = 0
+
+    await climber(storage).fork(RUN, at=at, id="fork")
+
+    assert storage.read_events == (at - sequence if at >= sequence else at + 1)
+    assert await load(storage, "fork") == (await load(cast(Any, Forgetting(storage)), "fork"))
+    await storage.close()
+
+
+async def test_a_fork_of_a_run_whose_snapshot_is_damaged_reads_its_log() -> None:
+    storage = CountedMemory()
+    length = await snapped(storage)
+    kept = await newest(storage)
+    await storage.put_snapshot(Snapshot(kept.head, kept.body + b" "))
+    storage.read_events = 0
+
+    with pytest.warns(SnapshotIgnored, match="damaged"):
+        await climber(storage).fork(RUN, at=length - 1, id="fork")
+
+    assert storage.read_events == length
+    assert (await load(storage, "fork")).state.status == "forked"
+
+
 class Forgetting:
     """A store whose snapshots nobody sees."""
 
-    def __init__(self, kept: MemoryStorage) -> None:
+    def __init__(self, kept: Any) -> None:
         self._kept = kept
 
     def __getattr__(self, name: str) -> Any:

@@ -20,10 +20,8 @@ from loom.driving.errors import ForkRefused
 from loom.driving.replaying import Replayer
 from loom.driving.reusing import NotRecorded
 from loom.driving.runtime import WorkflowRuntime
-from loom.driving.stored_log import stored_records
+from loom.driving.stored_log import StoredLog, stored_records
 from loom.lenses.comparing import compare
-from loom.lenses.execution import execution_view
-from loom.lenses.folding import fold_at
 from loom.spi.clock import VirtualClock
 from loom.spi.memory import MemoryStorage
 from tests.driving.races import RACES
@@ -100,12 +98,8 @@ def memory(over: WorkflowRuntime) -> MemoryStorage:
 
 async def differences(over: WorkflowRuntime, *runs: str) -> list[str]:
     """Return the calls in which the runs differ."""
-    told = []
-    for run in runs:
-        events = await over.events(run)
-        state = fold_at(events)
-        told.append((state, execution_view(state, events), events))
-    return [each.id for each in compare(told).differences]
+    logs = [StoredLog(ExecutionId(run), await over.events(run)) for run in runs]
+    return [each.id for each in compare(logs).differences]
 
 
 async def result(over: WorkflowRuntime, run: str) -> Any:

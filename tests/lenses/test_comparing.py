@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 import loom
+from loom.core.ids import ExecutionId
 from loom.driving.edits import Edit
 from loom.driving.runtime import WorkflowRuntime
+from loom.driving.stored_log import StoredLog
+from loom.lenses import comparing
 from loom.lenses.comparing import Comparison, compare, comparison_json
-from loom.lenses.execution import execution_view
-from loom.lenses.folding import fold_at
 from tests.golden import logs
 from tests.kernel.running import RUN, runtime
 
@@ -29,12 +30,7 @@ async def desk(ctx: loom.Context) -> Any:
 
 
 async def compared(over: WorkflowRuntime, *runs: str) -> Comparison:
-    told = []
-    for run in runs:
-        events = await over.events(run)
-        state = fold_at(events)
-        told.append((state, execution_view(state, events), events))
-    return compare(told)
+    return compare([StoredLog(ExecutionId(run), await over.events(run)) for run in runs])
 
 
 @pytest.fixture
@@ -96,11 +92,21 @@ async def test_more_than_two_are_set_side_by_side(over: WorkflowRuntime) -> None
 @pytest.mark.parametrize("name", logs.names())
 def test_every_golden_log_is_the_same_as_itself(name: str) -> None:
     golden = logs.read(name)
-    state = fold_at(golden.events)
-    one = (state, execution_view(state, golden.events), golden.events)
+    one = StoredLog(golden.events[0].execution_id, golden.events)
 
     comparison = compare([one, one])
 
     assert comparison.is_same
     assert comparison.runs[1].shared == len(golden.events)
     assert comparison_json(comparison)["same"] is True
+
+
+@pytest.mark.parametrize("name", logs.names())
+def test_calls_that_are_alike_at_a_glance_are_those_that_are_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [StoredLog(each.events[0].execution_id, each.events) for each in map(logs.read, logs.names())]
+    one = told[logs.names().index(name)]
+    glanced = [compare([one, other]) for other in told]
+
+    monkeypatch.setattr(comparing, "_is_alike", lambda one, other: False)
+
+    assert glanced == [compare([one, other]) for other in told]

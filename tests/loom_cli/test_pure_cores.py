@@ -113,16 +113,15 @@ SNAPSHOT: Final = snapshot_of(fold_at(LOGS["waiting"]), Incarnation(1), at=7)
 NIGHTLY: Final = schedule("nightly", "0 3 * * *", sleepy)
 
 
-def viewed(name: str) -> Any:
-    """Return a golden log as it is compared with others."""
+def stored(name: str) -> StoredLog:
+    """Return a golden log as a store has it."""
     golden = logs.read(name)
-    state = fold_at(golden.events)
-    return state, execution_view(state, golden.events), golden.events
+    return StoredLog(golden.events[0].execution_id, golden.events)
 
 
 STOOD: Final = Stood(StoredLog(ExecutionId("r1"), LOGS["hello"]), None, (), ())
 ROW: Final = ExecutionRow(ExecutionId("r1"), Incarnation(1), 4, INDEX)
-RETRIED, FORKED = viewed("retried"), viewed("forked")
+RETRIED, FORKED = stored("retried"), stored("forked")
 
 CORES: Final[dict[str, Core]] = {
     **OF_LOOKING,
@@ -334,7 +333,7 @@ CORES: Final[dict[str, Core]] = {
     ),
     "fork": Core(
         fork_json,
-        lambda: fork_json(FORKED[0]),
+        lambda: fork_json(FORKED.state()),
         lambda told: told["source"] == {"id": "golden-source", "sequence": 5} and told["edited"],
         "fork r1 --at 1 --json",
     ),

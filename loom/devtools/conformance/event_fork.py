@@ -7,7 +7,7 @@ import uuid
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from loom.core.ids import ExecutionId
+from loom.core.ids import ExecutionId, Incarnation
 from loom.devtools.conformance.logs import (
     CLAIM,
     INDEX,
@@ -74,6 +74,15 @@ class EventForkConformance:
         assert forked.length == 3
         assert forked.incarnation != head.incarnation
         assert await payloads(store, REFUND) == [b"0", b"1", b"2"]
+
+    async def test_payloads_that_hold_a_text_are_found_up_to_where_the_copy_ends(self, store: ForkingStorage) -> None:
+        head = await appended(store, first(REFUND, b'{"ref":"\xc3\xa9"}', b"{}", b'{"a":{"ref":1}}', b'{"ref":2}'))
+
+        assert await store.payloads_with(source(head, 2), b'"ref":') == [b'{"ref":"\xc3\xa9"}', b'{"a":{"ref":1}}']
+        assert await store.payloads_with(source(head, 3), b'":"\xc3\xa9"') == [b'{"ref":"\xc3\xa9"}']
+        assert await store.payloads_with(source(head, 3), b"%") == []
+        gone = source(head, 3)._replace(incarnation=Incarnation(head.incarnation + 1))
+        assert await store.payloads_with(gone, b"ref") == []
 
     async def test_events_are_copied_as_they_are(self, store: ForkingStorage) -> None:
         odd = EventRecord(1, "user.\u0442\u0435\u0441\u0442", 7, b'{"a":"\x00\\u0000"}', b'{"v":3}')

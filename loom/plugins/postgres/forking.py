@@ -28,6 +28,10 @@ _SOURCE_OF: Final = """
     FROM loom.executions AS e JOIN loom.forks AS f ON f.run = e.run JOIN loom.executions AS s ON s.run = f.source
     WHERE e.id = $1
 """
+_WITH: Final = """
+    SELECT payload FROM loom.events
+    WHERE run = $1 AND sequence <= $2 AND position($3::bytea IN payload) > 0 ORDER BY sequence
+"""
 FORK: Final = (
     "SELECT loom.fork($1, $2, $3, $4, $5::jsonb, $6::bigint[], $7::text[], $8::bigint[], $9::bytea[], $10::bytea[])"
 )
@@ -84,6 +88,11 @@ class PostgresForks(ABC):
         return (
             Appended(Incarnation(run), length) if kind in ("begun", "appended") else Conflict(length, Incarnation(run))
         )
+
+    async def payloads_with(self, source: Source, text: bytes) -> Sequence[bytes]:
+        """Return the payloads that hold *text*; see `EventFork.payloads_with`."""
+        rows = await self._read(lambda raw: raw.fetch(_WITH, source.incarnation, source.through, text))
+        return [row[0] for row in rows]
 
     async def forks_of(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Fork]:
         """Return the forks of one life of an execution; see `EventFork.forks_of`."""

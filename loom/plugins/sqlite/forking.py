@@ -33,6 +33,7 @@ _COPY: Final = """
     INSERT INTO events (run, sequence, type, at, payload, metadata)
     SELECT ?, sequence, type, at, payload, metadata FROM events WHERE run = ? AND sequence <= ? ORDER BY sequence
 """
+_WITH: Final = "SELECT payload FROM events WHERE run = ? AND sequence <= ? AND instr(payload, ?) ORDER BY sequence"
 _NOTE: Final = "INSERT INTO forks (run, source, through) VALUES (?, ?, ?)"
 _FORKS: Final = """
     SELECT e.id, e.run, f.through
@@ -67,6 +68,10 @@ class SqliteForks(ABC):
         self._wakes.wake({item.execution_id})
         return forked
 
+    async def payloads_with(self, source: Source, text: bytes) -> Sequence[bytes]:
+        """Return the payloads that hold *text*; see `EventFork.payloads_with`."""
+        return await self._read(_payloads_with, source, text)
+
     async def forks_of(self, execution_id: ExecutionId, incarnation: Incarnation) -> Sequence[Fork]:
         """Return the forks of one life of an execution; see `EventFork.forks_of`."""
         return await self._read(_forks, execution_id, incarnation)
@@ -97,6 +102,10 @@ def _fork(raw: sqlite3.Connection, source: Source, item: Append, checkpoint: Sna
     if checkpoint is not None:
         put(raw, reborn(checkpoint, Incarnation(run or 0)))
     return Appended(Incarnation(run or 0), length)
+
+
+def _payloads_with(raw: sqlite3.Connection, source: Source, text: bytes) -> list[bytes]:
+    return [payload for (payload,) in raw.execute(_WITH, (source.incarnation, source.through, text))]
 
 
 def _forks(raw: sqlite3.Connection, execution_id: str, incarnation: int) -> list[Fork]:
