@@ -11,7 +11,7 @@ from loom.devtools.bundles import runs_of
 from loom.devtools.deploying import DeployReport, StoredRun, report_of
 from loom.driving.verdicts import Verdict
 from loom_cli.cli import Cli
-from loom_cli.deploy_formats import FORMATS
+from loom_cli.deploy_formats import FORMATS, checked_rows
 from loom_cli.exits import ExitCode
 from loom_cli.replays import STYLES, WORDS, Meant, checking_of, from_here, reader_of, runs_in, short, verdict_json
 from loom_cli.screen import Column, Screen, Styled
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _REPLAY_S: Final = 90.0
 """Longer than a replay is given that awaits something: what is ended so never awaits."""
 _COLUMNS: Final = (Column("ID"), Column("FLOW"), Column("STATUS"), Column("VERDICT"), Column("", shrink=True))
+_CHECKED: Final = (Column("ID"), Column("VERDICT"), Column("AFTER"), Column("STATE"))
 
 
 def check_each(cli: Cli, app: LoomApp, meant: Meant, *, as_json: bool) -> ExitCode:
@@ -46,8 +47,8 @@ def check_each(cli: Cli, app: LoomApp, meant: Meant, *, as_json: bool) -> ExitCo
     return ExitCode.DONE if all(verdict.is_fine for verdict in verdicts) else ExitCode.FAILED
 
 
-def check_deploy(cli: Cli, app: LoomApp, source: Meant | Path, form: str) -> ExitCode:
-    """Replay the runs that are meant, or those of the bundle at a path, and report what would become of them."""
+def check_deploy(cli: Cli, app: LoomApp, source: Meant | Path, form: str, *, each: bool) -> ExitCode:
+    """Replay the runs that are meant, or those of the bundle at a path, and report what would become of them; of *each* as well."""
     screen = cli.screen
     verdicts: list[Verdict] = []
     runs = _of_bundle(source) if isinstance(source, Path) else _stored(app, source)
@@ -55,6 +56,9 @@ def check_deploy(cli: Cli, app: LoomApp, source: Meant | Path, form: str) -> Exi
     report = report_of(verdicts)
     if not report.runs:
         screen.note(f"no run like that in {app.storage.url}: nothing was checked")
+    if each and report.runs:
+        screen.table(_CHECKED, checked_rows(report))
+        screen.line()
     _print(screen, report, form)
     return ExitCode.DONE if report.is_safe else ExitCode.FAILED
 

@@ -27,6 +27,10 @@ def deploy_json(report: DeployReport) -> dict[str, Any]:
         "counts": dict(report.counts),
         "noted": report.noted,
         "flows": {flow: dict(counts) for flow, counts in report.flows.items()},
+        "checked": [
+            {"id": each.id, "verdict": each.kind, "sequence": each.sequence, "digest": each.digest}
+            for each in report.checked
+        ],
         "findings": [
             {
                 "verdict": each.kind,
@@ -42,6 +46,19 @@ def deploy_json(report: DeployReport) -> dict[str, Any]:
             for each in report.findings
         ],
     }
+
+
+def checked_rows(report: DeployReport) -> list[Sequence[Cell]]:
+    """Return a row for each run that was checked: its id, verdict, last event, and the name of the state after that."""
+    return [
+        (
+            each.id,
+            Styled(DEPLOY_WORDS[each.kind], STYLES.get(each.kind, "red")),
+            f"event {each.sequence}",
+            Styled(each.digest or "", "dim"),
+        )
+        for each in report.checked
+    ]
 
 
 def headline(report: DeployReport) -> str:

@@ -130,6 +130,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "hint": verdict.hint or None,
         "differences": list(verdict.differences),
         "end": dict(verdict.end) if verdict.end is not None else None,
+        "digest": verdict.digest,
     }
 
 

@@ -24,6 +24,7 @@ from loom.core.step import Step
 from loom.devtools.cut_off import CutOff, cut_off
 from loom.driving.replaying import Manner, Replayed, Replayer
 from loom.driving.verdicts import Verdict, VerdictKind
+from loom.lenses.folding import fold_at, state_digest
 from loom.spi.event_store import EventRecord
 
 SAMPLES_MAX: Final = 5
@@ -77,6 +78,9 @@ class Checking:
             return Replayed(Verdict(id=run.id, kind="damaged", why=run.fault))
         with cut_off() as reached:
             replayed = await self._replayer.replay(run.id, run.records, length=run.length, base=run.base)
+        if replayed.verdict.kind != "damaged":
+            digest = state_digest(fold_at(replayed.events, base=replayed.base))
+            replayed = replayed._replace(verdict=replace(replayed.verdict, digest=digest))
         if not reached:
             return replayed
         why, where = f"The flow itself asked for {reached[0].what}, which only a step may.", reached[0].where
@@ -106,11 +110,20 @@ class Finding:
     first: Verdict
 
 
+class Checked(NamedTuple):
+    """A run that was checked: its verdict, its last event, and the name of the state after that, None where its log is not whole."""
+
+    id: str
+    kind: VerdictKind
+    sequence: int
+    digest: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployReport:
     """What would become of *runs* stored runs: how many of each verdict, by flow as well, and the findings, the largest first.
 
-    *noted* is how many of those that need a migration differ in arguments or in their end.
+    *noted* is how many of those that need a migration differ in arguments or in their end. *checked* are all the runs, as they came.
     """
 
     runs: int
@@ -118,6 +131,7 @@ class DeployReport:
     flows: Mapping[str, Mapping[VerdictKind, int]]
     findings: tuple[Finding, ...]
     noted: int
+    checked: tuple[Checked, ...] = ()
 
     @property
     def is_safe(self) -> bool:
@@ -129,8 +143,10 @@ def report_of(verdicts: Iterable[Verdict]) -> DeployReport:
     """Return what *verdicts* come to."""
     flows: dict[str, Counter[VerdictKind]] = {}
     groups: dict[tuple[Any, ...], list[Verdict]] = {}
+    checked: list[Checked] = []
     noted = 0
     for verdict in verdicts:
+        checked.append(Checked(verdict.id, verdict.kind, verdict.length - 1, verdict.digest))
         flows.setdefault(verdict.flow, Counter())[verdict.kind] += 1
         noted += verdict.kind == "migrates" and bool(verdict.differences or verdict.end)
         if not verdict.is_fine:
@@ -138,7 +154,14 @@ def report_of(verdicts: Iterable[Verdict]) -> DeployReport:
     findings = sorted(map(_finding, groups.values()), key=lambda each: (-each.count, each.flow, each.step or ""))
     counts = {kind: sum(of_flow[kind] for of_flow in flows.values()) for kind in KINDS}
     by_flow = {flow: dict(flows[flow]) for flow in sorted(flows)}
-    return DeployReport(runs=sum(counts.values()), counts=counts, flows=by_flow, findings=tuple(findings), noted=noted)
+    return DeployReport(
+        runs=len(checked),
+        counts=counts,
+        flows=by_flow,
+        findings=tuple(findings),
+        noted=noted,
+        checked=tuple(checked),
+    )
 
 
 def cause_of(verdict: Verdict) -> tuple[Any, ...]:

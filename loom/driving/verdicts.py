@@ -30,7 +30,8 @@ class Verdict:
     blame and *sequence* the event, *recorded* and *asked* are both sides as JSON objects (`kind`, `id`, `args`, `where`; None
     for nothing), *where* is `file:line` in the author's code, *why* the likely cause in words. *differences* are the arguments
     that changed code asks otherwise, as EXECUTION_MIGRATED would note them; *end* is how the run ended (`recorded`) and how it
-    would end `now`, None where that is the same, or the run has not ended.
+    would end `now`, None where that is the same, or the run has not ended. *digest* names the state after its last event, as every
+    lens does; None where its log is not whole.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Verdict:
     hint: str = ""
     differences: tuple[JsonObject, ...] = ()
     end: Mapping[str, Any] | None = None
+    digest: str | None = None
 
     @property
     def is_fine(self) -> bool:

@@ -44,6 +44,9 @@ def deploy_check(
         Format | None,
         typer.Option("--format", help="Text, JSON, JUnit XML, or Markdown for a pull request.", show_default="text"),
     ] = None,
+    each: Annotated[
+        bool, typer.Option("--each", help="Name each run as well, and its state by its digest, as other commands do.")
+    ] = False,
     app_: AppOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -68,6 +71,8 @@ def deploy_check(
     if as_json and format_ not in {None, Format.JSON}:
         raise Usage(f"--json does not go with --format {format_}", hint="Leave one of them off.")
     form = Format.JSON if as_json else format_ or Format.TEXT
+    if each and form is not Format.TEXT:
+        raise Usage("--each is for the text", hint="With --json the runs are in `checked`.")
     if bundle is not None and (where or query or since or store):
         raise Usage("a bundle is checked whole", hint="leave --where, --query, --since and --store off")
     if bundle is not None and bundle.suffix == ".loombundle":
@@ -75,4 +80,4 @@ def deploy_check(
     conditions = [*(where or []), *([since_text(since)] if since is not None else [])]
     meant = Meant(where=cli.where(conditions, query))
     loaded = cli.app(app_, store=store)
-    return check_deploy(cli, loaded, cli.folder / bundle if bundle is not None else meant, form)
+    return check_deploy(cli, loaded, cli.folder / bundle if bundle is not None else meant, form, each=each)
