@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from loom.spi.ref_store import RefMove, RefStore
 from loom_cli.ids import meant_id
 from loom_cli.screen import STATUS_STYLES, Screen, Styled
 from loom_cli.times import date_time, duration
+from loom_cli.trials import STOPPED
 
 if TYPE_CHECKING:
     from loom.driving.promoting import Promotion
@@ -78,18 +79,37 @@ async def moves_of(storage: RunReader, text: str, name: str) -> Sequence[RefMove
     return await storage.ref_moves(family, name)
 
 
-def branch_rows(screen: Screen, views: Sequence[BranchView], *, now_ms: int) -> Iterator[tuple[str | Styled, ...]]:
-    """Yield a row for each branch, forks below what they are forks of."""
-    for view in views:
+def branch_rows(
+    screen: Screen, views: Sequence[BranchView], stopped: Container[ExecutionId], *, now_ms: int
+) -> Iterator[tuple[str | Styled, ...]]:
+    """Yield a row for each branch, forks below what they are forks of; those that are *stopped* trials say so."""
+    for view, lead in zip(views, leads([view.depth for view in views]), strict=True):
         index = view.row.index
-        drawn = "  " * (view.depth - 1) + screen.sign("last") if view.depth else ""
+        status = Styled(index.status.replace("_", " "), STATUS_STYLES.get(index.status, ""))
+        if view.row.execution_id in stopped:
+            status = Styled(STOPPED, STATUS_STYLES["suspended"])
         yield (
-            f"{drawn}{view.row.execution_id}",
-            Styled(index.status.replace("_", " "), STATUS_STYLES.get(index.status, "")),
+            "".join(screen.sign(sign) if sign else "   " for sign in lead) + view.row.execution_id,
+            status,
             "" if view.through is None else str(view.through),
             duration(max(0, now_ms - index.started_at)),
             Styled(", ".join(view.names), "bold"),
         )
+
+
+def leads(depths: Sequence[int]) -> list[list[str]]:
+    """Return the signs that lead to each row of a tree, given how deep each stands: a way *through* to later ones, or none (empty)."""
+    found: list[list[str]] = []
+    goes_on: list[
+        bool
+    ] = []  # by depth from 1: whether a row stands there below the present one, before one that is less deep
+    for depth in reversed(depths):
+        goes_on = (goes_on + [False] * depth)[:depth]
+        own = ["branch" if goes_on[-1] else "last"] if depth else []
+        found.append(["through" if is_on else "" for is_on in goes_on[: max(depth - 1, 0)]] + own)
+        if depth:
+            goes_on[-1] = True
+    return found[::-1]
 
 
 def move_rows(moves: Sequence[RefMove]) -> list[tuple[str | Styled, ...]]:

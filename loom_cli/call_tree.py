@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -42,13 +44,12 @@ def _rows(screen: Screen, view: ExecutionView, now_ms: int, *, every: bool) -> I
     known = {call.id for call in view.calls}
 
     def of_flow() -> Iterator[Row]:
-        for calls in _runs(inside.get(None, []), set(inside)):
-            shown = calls if every or len(calls) <= _LIKE_SHOWN else calls[:_LIKE_SHOWN_FIRST]
-            for call in shown:
+        for calls, counted_ones in _stretches(inside.get(None, []), set(inside), every=every):
+            for call in calls:
                 yield _call_row(screen, call, "", now_ms)
                 yield from under(call.id, "")
-            if len(shown) < len(calls):
-                yield _counted_row(screen, calls[len(shown) :])
+            if counted_ones:
+                yield _counted_row(screen, counted_ones)
 
     def under(scope: str, indent: str) -> Iterator[Row]:
         calls = inside.get(scope, [])
@@ -67,15 +68,37 @@ def _rows(screen: Screen, view: ExecutionView, now_ms: int, *, every: bool) -> I
             yield from under(scope, "")
 
 
-def _runs(calls: Sequence[CallView], scopes: Container[str | None]) -> Iterator[list[CallView]]:
-    """Yield *calls* in runs of like ones: done, of one name, with nothing below; each other one is a run of its own."""
+def _stretches(
+    calls: Sequence[CallView], scopes: Container[str | None], *, every: bool
+) -> Iterator[tuple[list[CallView], list[CallView]]]:
+    """Yield *calls* in stretches: those to show, and those to count below them.
 
-    def likeness(call: CallView) -> object:
-        is_like = call.status == "done" and call.id not in scopes
-        return (call.kind, call.name.partition("#")[0]) if is_like else call.start
+    A stretch is of calls that are done, with nothing below; each other one is shown by itself. Of a long one the first few of each
+    name are shown, whatever came between them, and the last call.
+    """
+    for is_plain, found in groupby(calls, key=lambda call: call.status == "done" and call.id not in scopes):
+        stretch = list(found)
+        if every or not is_plain:
+            yield stretch, []
+            continue
+        seen: Counter[tuple[str, str]] = Counter()
+        shown: list[CallView] = []
+        for repeats, run in groupby(stretch, key=partial(_repeats, seen)):
+            like = list(run)
+            if not repeats or len(like) + _LIKE_SHOWN_FIRST <= _LIKE_SHOWN:
+                shown += like
+                continue
+            yield shown, like[:-1] if like[-1] is stretch[-1] else like
+            shown = [like[-1]] if like[-1] is stretch[-1] else []
+        if shown:
+            yield shown, []
 
-    for _, run in groupby(calls, key=likeness):
-        yield list(run)
+
+def _repeats(seen: Counter[tuple[str, str]], call: CallView) -> bool:
+    """Whether a call of this kind and name was *seen* often enough."""
+    likeness = call.kind, call.name.partition("#")[0]
+    seen[likeness] += 1
+    return seen[likeness] > _LIKE_SHOWN_FIRST
 
 
 def _counted_row(screen: Screen, calls: Sequence[CallView]) -> Row:
@@ -103,8 +126,8 @@ def _call_row(screen: Screen, call: CallView, lead: str, now_ms: int) -> Row:
     sign, style = _CALL_SIGNS[call.status]
     name = call.name if call.branch is None else f"{call.branch}/{call.name}"
     took = ""
-    if call.ended_at is not None and call.end != call.start:
-        took = duration(call.ended_at - call.asked_at)
+    if call.took_ms is not None and call.end != call.start:
+        took = duration(call.took_ms)
     elif call.status in ("running", "resting", "waiting", "in_doubt"):
         took = duration(max(now_ms - call.asked_at, 0))
     pieces = (Styled(lead, "dim"), Styled(f"{screen.sign(sign)} ", style), Styled(name))
@@ -181,6 +204,8 @@ _KIND_REMARKS: Final = {
 
 
 def _status_remark(call: CallView, now_ms: int) -> str:
+    if call.is_edited:
+        return f"edited by {call.by}" if call.by else "edited"
     if call.type == "STEP_STARTED" and call.by and call.status in ("done", "failed"):
         return f"resolved by {call.by}"
     if call.status == "resting" and call.due_at is not None:

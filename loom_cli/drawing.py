@@ -15,6 +15,7 @@ from loom_cli.hints import Hints
 from loom_cli.readable import readable
 from loom_cli.screen import STATUS_STYLES, Column, Screen, Styled
 from loom_cli.times import date_time, distance, duration, moment
+from loom_cli.trials import STOPPED
 from loom_cli.wording import CAUSE_WORDS, awaited_words, child_of, counted, difference_rows, joined, until_words
 
 _TRY: Final = "  try   "
@@ -52,7 +53,8 @@ def draw_execution(
     topic. *is_cancelling* says that somebody wants it cancelled, and it has not ended; *present* is the fingerprint of the code
     as it is ("" for none), where it was asked for; *left_by* tells of the driver that has the run no more, where it is known.
     """
-    _draw_head(screen, view, now_ms, is_cancelling=is_cancelling)
+    has_stopped = bool(left_by) and stop_of_trial(view) != ""
+    _draw_head(screen, view, now_ms, is_cancelling=is_cancelling, has_stopped=has_stopped)
     screen.line(Styled(code_words(view.fingerprint, present), "dim"))
     _draw_next(screen, view, hints, now_ms, left_by=left_by)
     _draw_inbox(screen, view, unread, hints)
@@ -65,15 +67,16 @@ def draw_execution(
     screen.line(Styled(f"state {view.digest} after event {view.sequence}", "dim"))
 
 
-def _draw_head(screen: Screen, view: ExecutionView, now_ms: int, *, is_cancelling: bool) -> None:
+def _draw_head(screen: Screen, view: ExecutionView, now_ms: int, *, is_cancelling: bool, has_stopped: bool) -> None:
     status = Styled(view.status.replace("_", " "), STATUS_STYLES.get(view.status, ""))
+    if has_stopped:
+        status = Styled(STOPPED, STATUS_STYLES["suspended"])
     screen.line(Styled(view.id, "bold"), "  ", status, Styled(", cancelling" if is_cancelling else "", "red"))
-    by = f" by {view.principal}" if view.principal else ""
-    took = f", ran {duration(view.at - view.started_at)}" if view.status in TERMINAL else ""
+    took = f", ran {duration(view.took_ms)}" if view.status in TERMINAL else ""
     drives = f", driven {view.drives} times" if view.drives > 1 else ""
     retried = f", retried {view.generation}x" if view.generation else ""
-    started = f"{view.flow}, started {date_time(view.started_at)} ({_ago(view.started_at, now_ms)}){by}"
-    screen.line(Styled(f"{started}{took}{drives}{retried}", "dim"))
+    begun = f"{view.flow}, {_begun_words(view, now_ms)}"
+    screen.line(Styled(f"{begun}{took}{drives}{retried}", "dim"))
     if view.link > 1 or view.next is not None:
         goes_on = f", goes on as {view.next}" if view.next is not None else ""
         screen.line(Styled(f"log {view.link} of {view.first}, which continues as new{goes_on}", "dim"))
@@ -90,6 +93,14 @@ def _draw_head(screen: Screen, view: ExecutionView, now_ms: int, *, is_cancellin
         screen.line(Styled(f"events up to {view.compacted} are in an archive", "dim"))
     if view.sequence < view.last:
         screen.line(Styled(f"as it stood after event {view.sequence} of {view.last}", "cyan"))
+
+
+def _begun_words(view: ExecutionView, now_ms: int) -> str:
+    """Return since when, and by whom, the run goes its own way."""
+    verb, at, by = "started", view.started_at, view.principal
+    if view.forked is not None:
+        verb, at, by = "forked", view.forked.at, view.forked.by
+    return f"{verb} {date_time(at)} ({_ago(at, now_ms)}) {_by(by)}".rstrip()
 
 
 def code_words(pinned: str, present: str | None) -> str:
@@ -122,7 +133,8 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *
     told, command = _next(view, hints, now_ms, left_by)
     if told:
         screen.line()
-        screen.line(told)
+        for line in told.splitlines():
+            screen.line(line)
     if view.status == "diverged" and view.difference is not None:
         for name, words in difference_rows(view.difference):
             screen.line("  ", Styled(name.ljust(10), "dim") if name else "", words if name else Styled(words, "dim"))
@@ -131,6 +143,8 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *
 
 
 def _next(view: ExecutionView, hints: Hints, now_ms: int, left_by: str) -> tuple[str, str]:
+    if view.status == "running" and left_by and (told := stop_of_trial(view)):
+        return told, hints.command("resume")
     if view.status == "running" and left_by:
         return f"Nobody drives it: {left_by}. This goes on with it:", hints.command("resume")
     if view.status in _NEXT:
@@ -145,6 +159,24 @@ def _next(view: ExecutionView, hints: Hints, now_ms: int, left_by: str) -> tuple
             due = f"It sleeps {until_words(view.wake_at, now_ms)}; then a driver goes on:"
         return due, hints.command("resume")
     return "", ""
+
+
+def stop_of_trial(view: ExecutionView) -> str:
+    """Return why a trial stands still that goes on by its log and that nobody drives, and what can be done; empty for any other run."""
+    if view.status != "running":
+        return ""
+    if view.simulated:
+        return (
+            "It is simulated, and stopped: it was interrupted, or asks for a step that has no simulator.\n"
+            "define_config(simulators={...}) declares one. This goes on with it, and says what it lacks:"
+        )
+    if view.source is not None and view.forked is not None and view.forked.served == "only":
+        source = view.source["execution_id"]
+        return (
+            f"It is served from {source}, and stopped: it was interrupted, or asks for what has no outcome there.\n"
+            f"Forked from {source} anew with --reuse --live, it does that for real. This goes on, and says what it lacks:"
+        )
+    return ""
 
 
 def draw_gate(
@@ -241,9 +273,9 @@ def _draw_children(screen: Screen, view: ExecutionView, hints: Hints, *, every: 
 def draw_call(screen: Screen, view: ExecutionView, call: CallView) -> None:
     """Print one call: what it was asked with, what came of it, how it failed."""
     screen.line(Styled(call.id, "bold"), f"  {call.status.replace('_', ' ')}", Styled(f"  of {view.id}", "dim"))
-    took = f", took {duration(call.ended_at - call.asked_at)}" if call.ended_at is not None else ""
+    took = f", took {duration(call.took_ms)}" if call.took_ms is not None else ""
     tries = f", {counted(call.attempts, 'attempt', 'attempts')}" if call.kind == "step" and call.attempts else ""
-    by = f", by {call.by}" if call.by else ""
+    by = f", {'edited ' if call.is_edited else ''}by {call.by}" if call.by else ""
     events = f"event {call.start}" + (f" to {call.end}" if call.end not in (None, call.start) else "")
     screen.line(Styled(f"{call.kind}, asked {date_time(call.asked_at)}{took}{tries}{by}, {events}", "dim"))
     screen.line()

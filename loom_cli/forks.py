@@ -18,7 +18,7 @@ _HOW: Final = "Write --at N, or --output CALL --value JSON, or --input CALL --va
 
 _REUSE_WORDS: Final = {
     None: "",
-    "only": "; what it asks alike is served from there, and all else stops it",
+    "only": "; what it asks alike is served from there, and all else stops it (with --live it is done, for real)",
     "live": "; what it asks alike is served from there, and all else is done",
 }
 

@@ -16,6 +16,7 @@ from loom.spi.read_model_store import ModelErasure, ModelRow, ModelRows, ReadMod
 from loom.spi.where import Where
 from loom_cli.errors import CommandRefused
 from loom_cli.exits import ExitCode
+from loom_cli.ids import meant_id
 from loom_cli.readable import readable
 from loom_cli.times import date_time
 from loom_cli.wording import counted
@@ -80,6 +81,25 @@ async def models_of(storage: Storage) -> Sequence[ModelRows]:
         return await kept_in(storage).models()
     finally:
         await storage.close()
+
+
+async def rows_meant(storage: Storage, wanted: Wanted, text: str) -> Sequence[ModelRow]:
+    """Return the rows that are *wanted* of the run that *text* means, with those of all its links; of all runs where it is empty.
+
+    Raises:
+        RowsNotFound: as `rows_of`.
+        AmbiguousExecution, ExecutionNotFound: *text* means no run, or several.
+    """
+    if not text:
+        return await rows_of(storage, wanted)
+    await rows_of(storage, wanted._replace(limit=1))
+    try:
+        run_id = await meant_id(storage, text)
+    finally:
+        await storage.close()
+    own = await rows_of(storage, wanted._replace(prefix=run_id, limit=1))
+    links = await rows_of(storage, wanted._replace(prefix=f"{run_id}~"))
+    return [*(row for row in own if row.execution_id == run_id), *links][: wanted.limit]
 
 
 async def rows_of(storage: Storage, wanted: Wanted) -> Sequence[ModelRow]:

@@ -30,14 +30,24 @@ async def log_meant(storage: RunReader, text: str) -> StoredLog:
         LogCorrupt: a record cannot be read.
         SnapshotUnusable: the checkpoint cannot be read that stands for events which were moved away.
     """
-    link = await meant_link(storage, text)
-    run_id = ExecutionId(link_named(link) or link)
-    if link_named(link) is None and (row := await storage.row(run_id)) is not None:
-        run_id = (await chains.last_link(storage, row)).execution_id
+    run_id = await log_named(storage, text)
     log = await log_of(storage, run_id)
     if not log.events:  # deleted since we found it
         raise ExecutionNotFound(execution_id=text, store=storage.url)
     return log
+
+
+async def log_named(storage: RunReader, text: str) -> ExecutionId:
+    """Return the id of the log that *text* means; see `log_meant`.
+
+    Raises:
+        AmbiguousExecution, ExecutionNotFound: *text* means none, or several.
+    """
+    link = await meant_link(storage, text)
+    run_id = ExecutionId(link_named(link) or link)
+    if link_named(link) is None and (row := await storage.row(run_id)) is not None:
+        run_id = (await chains.last_link(storage, row)).execution_id
+    return run_id
 
 
 async def lane_of(storage: RunReader, run_id: ExecutionId) -> Sequence[Request]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 from loom.lenses.comparing import Comparison, Difference, Run, Side
 from loom_cli.readable import readable
 from loom_cli.screen import STATUS_STYLES, Column, Pieces, Screen, Styled
 from loom_cli.times import duration
+from loom_cli.trials import STOPPED
 from loom_cli.wording import counted, failure_text, joined, one_line, value_text
 
 _SHOWN: Final = 10
@@ -19,9 +20,11 @@ _ASKED: Final = ("args", "show", "candidates", "branches", "data", "label", "top
 _CAME: Final = ("result", "answer", "choice", "message", "chunks")
 
 
-def draw_comparison(screen: Screen, comparison: Comparison, *, every: bool) -> None:
-    """Print *comparison*; *every* shows all differences, and not the first ones alone."""
-    screen.table(_RUNS, [_run_row(run, is_first=run is comparison.runs[0]) for run in comparison.runs])
+def draw_comparison(screen: Screen, comparison: Comparison, stopped: Container[str], *, every: bool) -> None:
+    """Print *comparison*; *every* shows all differences, and not the first ones alone. Runs that are *stopped* trials say so."""
+    screen.table(
+        _RUNS, [_run_row(run, run.id in stopped, is_first=run is comparison.runs[0]) for run in comparison.runs]
+    )
     screen.line()
     differences = comparison.differences
     if not differences:
@@ -41,8 +44,10 @@ def draw_comparison(screen: Screen, comparison: Comparison, *, every: bool) -> N
         screen.line(Styled(f"and {len(differences) - _SHOWN} more: --all shows them", "dim"))
 
 
-def _run_row(run: Run, *, is_first: bool) -> tuple[Any, ...]:
+def _run_row(run: Run, has_stopped: bool, *, is_first: bool) -> tuple[Any, ...]:
     status = Styled(run.status.replace("_", " "), STATUS_STYLES.get(run.status, ""))
+    if has_stopped:
+        status = Styled(STOPPED, STATUS_STYLES["suspended"])
     came = failure_text(run.failure) if run.failure else "" if run.result is None else value_text(run.result)
     return (
         Styled(run.id, "bold"),

@@ -53,7 +53,7 @@ class Difference(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One of the runs that are compared, as a whole: its state, how long it took, and the events that it shares with the first.
+    """One of the runs that are compared, as a whole: its state, how long it took (a fork: since it was forked), and the events that it shares with the first.
 
     *shared* and *attempts* are None where they cannot be known, since events were moved to an archive.
     """
@@ -134,7 +134,7 @@ def _run(asked: Asked, log: StoredLog, *, shared: int | None) -> Run:
         digest=state_digest(state),
         length=log.length,
         shared=shared,
-        took_ms=state.at - facts.started_at,
+        took_ms=max(state.at - (facts.forked.at if facts.forked is not None else facts.started_at), 0),
         calls=len(tried),
         attempts=None if None in tried else sum(filter(None, tried)),
         result=facts.result,
@@ -196,8 +196,9 @@ def _getter(fields: tuple[str, ...]) -> Callable[[Any], Any]:
 
 
 def _side(call: CallView) -> Side:
-    took = None if call.ended_at is None else call.ended_at - call.asked_at
-    return Side(call.start, call.end, call.status, took, call.attempts, _essence(call.asked), _essence(call.outcome))
+    return Side(
+        call.start, call.end, call.status, call.took_ms, call.attempts, _essence(call.asked), _essence(call.outcome)
+    )
 
 
 def _essence(payload: Mapping[str, Any]) -> JsonObject:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from loom.core.envelope import EventEnvelope
+from loom.core.envelope import EDITED, EventEnvelope
 from loom.core.identity import parse, path_text
 from loom.core.json import JsonObject
 from loom.core.state import UNTRIED, ExecutionState, is_cut
@@ -41,7 +41,8 @@ class CallView:
     *id* is its identity, *scope* that of the scope it stands in and *branch* which branch of it; *start* and *end* are
     sequences, *asked_at* and *ended_at* their times (ms since the epoch). *asked* and *outcome* are the payloads as they
     stand on the log. *attempts* counts those that began (None: nothing here tells any more), *due_at* is when a timer fires, a gate times out, or the next
-    attempt may begin; *by* is the principal of the outcome. A call without an outcome is `abandoned` once its run has
+    attempt may begin; *by* is the principal of the outcome, which an edit of a fork gave where it
+    *is_edited*. A call without an outcome is `abandoned` once its run has
     ended, `cut` where its scope was. A scope is `done` though its branches may still be open, until a record ends it early:
     then its outcome names the branches that came first, or the one that failed.
     """
@@ -60,8 +61,14 @@ class CallView:
     attempts: int | None
     due_at: int | None
     by: str | None
+    is_edited: bool
     asked: Mapping[str, Any]
     outcome: Mapping[str, Any]
+
+    @property
+    def took_ms(self) -> int | None:
+        """How long it went on; None while it does, and where its outcome was put there by an edit."""
+        return None if self.ended_at is None or self.is_edited else self.ended_at - self.asked_at
 
     @property
     def name(self) -> str:
@@ -111,12 +118,20 @@ class PauseView(NamedTuple):
     by: str | None
 
 
+class ForkView(NamedTuple):
+    """That a run is a fork: since when it goes its own way, who made it, and how it is *served* from its source (None: it is not)."""
+
+    at: int
+    by: str | None
+    served: Literal["only", "live"] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionView:
     """Where an execution stands after event number *sequence* of *last*. Values are as they stand on the log.
 
     A run that continues as new is a chain of logs: *first* is the id of the first, *link* the number of this one, from 1, and
-    *next* the log that follows it, None for the last. *parent* is the id of the run that started it, *step* the step of that one; *source* says of which event of which run it is a fork, and *simulated* whether simulators stand in for its effects; *children* are those it has started itself.
+    *next* the log that follows it, None for the last. *parent* is the id of the run that started it, *step* the step of that one; *source* says of which event of which run it is a fork, *forked* since when, and *simulated* whether simulators stand in for its effects; *children* are those it has started itself.
 
     *calls* are its syscalls in the order asked, each scope followed by what stands in it; *gates* what waits for a
     person, *receives* what waits for a message, *held* the topics that are held back, *outcomes* what was learned of
@@ -150,6 +165,7 @@ class ExecutionView:
     parent: str | None
     step: str | None
     source: Mapping[str, Any] | None
+    forked: ForkView | None
     simulated: bool
     children: tuple[ChildView, ...]
     gates: tuple[OpenGate, ...]
@@ -162,6 +178,11 @@ class ExecutionView:
     digest: str
     chain: str | None
     compacted: int | None
+
+    @property
+    def took_ms(self) -> int:
+        """For how long it has gone on by now: a fork, since it was forked."""
+        return max(self.at - (self.forked.at if self.forked is not None else self.started_at), 0)
 
     def of_kind(self, kind: CallKind) -> list[CallView]:
         """Return the calls of one kind."""
@@ -181,8 +202,7 @@ def execution_view(
     started, from the newest on.
     """
     facts, past = state.facts, [event for event in events if event.sequence <= state.sequence]
-    calls = _by_scope(asked_of(state, past, base=base).calls())
-    starts = {call.start: call.id for call in calls}
+    calls, starts = _laid_out(asked_of(state, past, base=base))
     return ExecutionView(
         id=state.execution_id,
         flow=facts.flow,
@@ -210,6 +230,7 @@ def execution_view(
         parent=(facts.parent or {}).get("execution_id"),
         step=(facts.parent or {}).get("step"),
         source=facts.forked.payload.source if facts.forked is not None else None,
+        forked=_forked(facts.forked) if facts.forked is not None else None,
         simulated=facts.simulated,
         children=tuple(ChildView(row.index.chain, row.index.flow, row.index.status) for row in reversed(children)),
         gates=tuple(open_gates(state)),
@@ -223,6 +244,10 @@ def execution_view(
         chain=log_chain(past) if base is None else None,
         compacted=None if base is None else base.sequence,
     )
+
+
+def _forked(event: Event) -> ForkView:
+    return ForkView(event.at, event.metadata.get("principal"), event.payload.reuse)
 
 
 def _cancel(event: Event) -> CancelView:
@@ -287,6 +312,12 @@ def asked_of(state: ExecutionState, events: Iterable[Event], *, base: ExecutionS
     return Asked(state, ordered, failed, 0 if base is None else base.length)
 
 
+def _laid_out(asked: Asked) -> tuple[tuple[CallView, ...], dict[int, str]]:
+    """Return the calls in the order of the scopes, and their ids by where they start."""
+    calls = _by_scope(asked.calls())
+    return calls, {call.start: call.id for call in calls}
+
+
 def _call(whole: Asked, start: Event, outcome: Event | None) -> CallView:
     state, identity = whole.state, parse(start.payload.id)
     scope = identity.path[-1] if identity.path else None
@@ -309,6 +340,7 @@ def _call(whole: Asked, start: Event, outcome: Event | None) -> CallView:
         attempts=whole.attempts(start, outcome),
         due_at=known.due_at if status == "resting" else asked.get("due_at"),
         by=outcome.metadata.get("principal") if outcome is not None else None,
+        is_edited=outcome is not None and EDITED in outcome.metadata,
         asked=asked,
         outcome=told,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -11,6 +11,10 @@ from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.options import ExecutionArgument, JsonOption, StoreOption
 from loom_cli.screen import Column
+
+if TYPE_CHECKING:
+    from loom.core.ids import ExecutionId
+    from loom.lenses.branches import BranchView
 
 app = command_app()
 
@@ -35,11 +39,18 @@ def branch_list(
     """
     from loom.lenses.branches import branch_json
     from loom_cli.branches import branch_rows, branches_of
+    from loom_cli.trials import stopped_trials
 
     cli = Cli.of(ctx)
-    views = cli.run(branches_of(cli.reader(store), execution_id))
+
+    async def read() -> tuple[list[BranchView], frozenset[ExecutionId]]:
+        storage = cli.reader(store)
+        views = await branches_of(storage, execution_id)
+        return views, await stopped_trials(storage, [view.row for view in views])
+
+    views, stopped = cli.run(read())
     if as_json:
         cli.screen.json([branch_json(view) for view in views])
     else:
-        cli.screen.table(_COLUMNS, branch_rows(cli.screen, views, now_ms=cli.now_ms()))
+        cli.screen.table(_COLUMNS, branch_rows(cli.screen, views, stopped, now_ms=cli.now_ms()))
     return ExitCode.DONE

@@ -12,6 +12,7 @@ from loom_cli.group import command_app
 from loom_cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
+    from loom.core.ids import ExecutionId
     from loom.driving.stored_log import StoredLog
 
 app = command_app()
@@ -39,18 +40,22 @@ def diff(
     from loom_cli.errors import Usage
     from loom_cli.reading import log_meant
     from loom_cli.side_by_side import draw_comparison
+    from loom_cli.trials import stopped_trials
 
     cli = Cli.of(ctx)
     if len(execution_ids) < 2:  # one alone has nothing beside it
         raise Usage("one run has nothing to be set beside", hint="Name two, or more: loom diff A B")
 
-    async def read() -> list[StoredLog]:
+    async def read() -> tuple[list[StoredLog], frozenset[ExecutionId]]:
         storage = cli.reader(store)
-        return [await log_meant(storage, text) for text in execution_ids]
+        logs = [await log_meant(storage, text) for text in execution_ids]
+        rows = [await storage.row(log.run_id) for log in logs]
+        return logs, await stopped_trials(storage, [row for row in rows if row is not None])
 
-    comparison = compare(cli.run(read()))
+    logs, stopped = cli.run(read())
+    comparison = compare(logs)
     if as_json:
         cli.screen.json(comparison_json(comparison), indent=None)
     else:
-        draw_comparison(cli.screen, comparison, every=every)
+        draw_comparison(cli.screen, comparison, stopped, every=every)
     return ExitCode.DONE if comparison.is_same else ExitCode.FAILED

@@ -66,7 +66,8 @@ def fork(
 
     The other run is not touched. What stood open when event N had happened is asked anew: gates get answers of their own, and a
     step that was under way is done again. Nobody drives the fork until it is resumed. With --output or --input one thing is
-    another in the fork, which begins just before it. With --reuse that is all that is done when it is resumed: results, answers,
+    another in the fork, which begins just before it. Of a run that has continued as new the last log is meant, as in `loom show`; ID~1
+    and the like name another. With --reuse that is all that is done when it is resumed: results, answers,
     messages and sleeps come from the other run, as long as it asks the same.
 
     Example: loom fork refund-42 --at 3
@@ -77,8 +78,8 @@ def fork(
     """
     from loom_cli.forks import edit_given, reuse_given
     from loom_cli.hints import Hints
-    from loom_cli.ids import meant_id
     from loom_cli.principals import principal_of
+    from loom_cli.reading import log_named
 
     cli = Cli.of(ctx)
     edit, acting = edit_given(at, output, input_, value, folder=cli.folder), principal_of(principal)
@@ -87,7 +88,7 @@ def fork(
 
     async def forked() -> ExecutionState:
         async with loaded:
-            run_id = await meant_id(loaded.storage, execution_id)
+            run_id = await log_named(loaded.storage, execution_id)
             outcome = await loaded.runtime.fork(run_id, at=at, id=new_id, **wish)
             return await loaded.runtime.load_state(outcome.execution_id)
 

@@ -25,13 +25,14 @@ from loom.spi.archive_store import ArchiveStore
 from loom.spi.event_store import EventRecord, Storage
 from loom_cli.cli import Cli
 from loom_cli.errors import AmbiguousExecution, Usage
-from loom_cli.event_lines import event_line, globs_of, matches, style_of
+from loom_cli.event_lines import EventLine, event_line, globs_of, matches, style_of
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.ids import meant_id
 from loom_cli.options import EVENTS_MAX, ArchiveOption, ExecutionArgument, JsonOption, StoreOption
 from loom_cli.readable import readable
 from loom_cli.screen import Screen, Styled
+from loom_cli.sought import holds
 from loom_cli.times import date_time, day, time_of_day
 
 app = command_app()
@@ -57,6 +58,12 @@ def logs(
     step: Annotated[
         list[str] | None,
         typer.Option("--step", metavar="CALL", help="Only events of this step, gate or other call; may be repeated."),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            "--grep", metavar="TEXT", help="Only events that hold this text; a capital in it is taken as it is."
+        ),
     ] = None,
     start: Annotated[
         int, typer.Option("--from", metavar="N", min=0, max=EVENTS_MAX, help="Begin with event number N.")
@@ -84,6 +91,8 @@ def logs(
 
     Example: loom logs refund-41 --step fetch
 
+    Example: loom logs refund-42 --grep timeout
+
     Example: loom logs refund-42 --follow --from 4
 
     Example: loom logs refund-42 --archived --archive archive.db
@@ -101,7 +110,7 @@ def logs(
     kept = cli.archive(archive, readonly=True) if archived else None
     storage = cli.reader(store)
     named = digests(storage) if with_digests else None
-    listing = _Listing(cli.screen, storage, kept, as_json=as_json, calls=step or [], named=named)
+    listing = _Listing(cli.screen, storage, kept, as_json=as_json, calls=step or [], text=text, named=named)
     cli.run(listing.run(execution_id, start, globs, follow=follow))
     return ExitCode.DONE
 
@@ -129,7 +138,7 @@ def digests(storage: Storage) -> Naming:
 class _Listing:
     """Prints events as they come; where one cites a syscall from before the first of them, its name is looked up.
 
-    With an *archive*, those that it keeps come in their places, and are marked. *named* names the state after an event.
+    With an *archive*, those that it keeps come in their places, and are marked. With a *text*, only those that hold it. *named* names the state after an event.
     """
 
     def __init__(
@@ -140,10 +149,11 @@ class _Listing:
         *,
         as_json: bool,
         calls: list[str],
+        text: str | None,
         named: Naming | None,
     ) -> None:
         self._screen, self._storage, self._as_json, self._calls = screen, storage, as_json, calls
-        self._named = named
+        self._text, self._named = text, named
         self._archive = archive
         self._names: dict[int, str] = {}
         self._day = ""
@@ -250,11 +260,20 @@ class _Listing:
                         return
 
     async def _is_asked_for(self, event: Event) -> bool:
-        if not self._calls:
-            return True
+        if self._calls:
+            start = getattr(event.payload, "start", None)
+            identity = (
+                getattr(event.payload, "id", None) if start is None else await self._name(event.execution_id, start)
+            )
+            if identity is None or not any(is_about(identity, call) for call in self._calls):
+                return False
+        return self._text is None or holds(event, await self._line(event), self._text)
+
+    async def _line(self, event: Event) -> EventLine:
         start = getattr(event.payload, "start", None)
-        identity = getattr(event.payload, "id", None) if start is None else await self._name(event.execution_id, start)
-        return identity is not None and any(is_about(identity, call) for call in self._calls)
+        if start is not None:
+            await self._name(event.execution_id, start)
+        return event_line(event, lambda sequence: self._names[sequence])
 
     async def _print(self, event: Event, *, is_archived: bool) -> None:
         named = {} if self._named is None else {"digest": await self._named(event.execution_id, event.sequence)}
@@ -267,11 +286,7 @@ class _Listing:
             self._screen.line(Styled(f"       state {named['digest'] or 'not known here any more'}", "dim"))
 
     async def _draw(self, event: Event, *, is_archived: bool) -> None:
-        start = getattr(event.payload, "start", None)
-        if start is not None:
-            await self._name(event.execution_id, start)
-        line = event_line(event, lambda sequence: self._names[sequence])
-        screen = self._screen
+        line, screen = await self._line(event), self._screen
         at = f"{date_time(event.at)}.{event.at % 1000:03}  "
         if screen.terminal:
             at = f"{time_of_day(event.at)}  " if screen.width >= _WIDTH_WITH_TIME else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import typer
 
@@ -16,7 +16,7 @@ from loom.spi.event_store import ExecutionQuery, ExecutionRow
 from loom.spi.where import fields_of, searchable
 from loom_cli.cli import Cli
 from loom_cli.completion import complete_ids
-from loom_cli.deadlines import with_deadlines
+from loom_cli.deadlines import may_be_late, with_deadlines
 from loom_cli.drivers import held_words, is_cancelling, status_word
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
@@ -26,6 +26,7 @@ from loom_cli.options import FlowFilterOption, JsonOption, QueryOption, StoreOpt
 from loom_cli.rows import cursor_of, gates_of, row_json
 from loom_cli.screen import STATUS_STYLES, Column, Styled
 from loom_cli.times import distance
+from loom_cli.trials import STOPPED, stopped_trials
 from loom_cli.wording import counted, joined
 
 app = command_app()
@@ -94,7 +95,7 @@ def ps(
         return _list_queries(cli, as_json=as_json)
     storage = cli.runs(store)
     asked = ExecutionQuery(
-        statuses=_known(status or []),
+        statuses=_known(status or ()),
         flows=flow or (),
         with_gates=gates,
         tips=not links,
@@ -102,13 +103,13 @@ def ps(
         limit=limit,
         before=cursor_of(before),
     )
-    rows, lines = cli.run(_found(cli, store, replace(asked, limit=limit + 1), parent))
-    rows, has_more = rows[:limit], len(rows) > limit
+    found = cli.run(_found(cli, store, replace(asked, limit=limit + 1), parent))
+    rows, lines, has_more = found.rows[:limit], found.lines, len(found.rows) > limit
     _note_damaged(cli, rows)
     if as_json:
         cli.screen.json([row_json(row, lines.get(row.execution_id)) for row in rows])
     elif rows:
-        cli.screen.table(_COLUMNS, _table(rows, lines, cli.now_ms()))
+        cli.screen.table(_COLUMNS, _table(rows, found, cli.now_ms()))
         cli.screen.flush()  # what is said of the list stands below it
     else:
         _note_none(cli, storage, asked)
@@ -140,22 +141,28 @@ def _list_queries(cli: Cli, *, as_json: bool) -> ExitCode:
     return ExitCode.FAILED if any(each.fault for each in saved) else ExitCode.DONE
 
 
-async def _found(
-    cli: Cli, store: str | None, query: ExecutionQuery, parent: str | None
-) -> tuple[Sequence[ExecutionRow], Mapping[ExecutionId, Admission]]:
-    """Return the rows, and how those stand that wait in a line before they begin."""
+class _Found(NamedTuple):
+    """Rows of the index; how those stand that wait in a line before they begin, and which are of trials that have stopped."""
+
+    rows: Sequence[ExecutionRow]
+    lines: Mapping[ExecutionId, Admission]
+    stopped: Container[ExecutionId]
+
+
+async def _found(cli: Cli, store: str | None, query: ExecutionQuery, parent: str | None) -> _Found:
+    """Return the rows, with what the index does not tell of them."""
     storage = cli.runs(store)
     if parent is not None:
         query = replace(query, parent=await meant_id(storage, parent))
-    rows = await with_deadlines(storage, await storage.find(query), cli.now_ms())
+    rows = await storage.find(query)
     waiting = [row.execution_id for row in rows if row.index.status == "suspended" and row.index.gates == "[]"]
-    if not waiting:
-        return rows, {}
+    if not waiting and not any(map(may_be_late, rows)):
+        return _Found(rows, {}, ())
     whole = cli.reader(store)  # which is loaded for these alone
-    if not isinstance(whole, AdmissionStore):
-        return rows, {}
-    lines = await whole.admissions(waiting)
-    return rows, {run: admission for run, admission in lines.items() if admission.stage != "begun"}
+    rows = await with_deadlines(whole, rows, cli.now_ms())
+    lines = await whole.admissions(waiting) if waiting and isinstance(whole, AdmissionStore) else {}
+    in_line = {run: admission for run, admission in lines.items() if admission.stage != "begun"}
+    return _Found(rows, in_line, await stopped_trials(whole, rows))
 
 
 def _note_damaged(cli: Cli, rows: Sequence[ExecutionRow]) -> None:
@@ -180,11 +187,20 @@ def _near(names: Iterable[str], known: Collection[str]) -> list[str]:
     return sorted({near for name in names if name not in known for near in difflib.get_close_matches(name, known)})
 
 
-def _table(
-    rows: Sequence[ExecutionRow], lines: Mapping[ExecutionId, Admission], now_ms: int
-) -> list[Sequence[str | Styled]]:
+def _table(rows: Sequence[ExecutionRow], found: _Found, now_ms: int) -> list[Sequence[str | Styled]]:
     parents = {row.index.parent for row in rows if not row.index.ended}
-    return [_cells(row, lines.get(row.execution_id), parents, now_ms) for row in rows]
+    return [
+        _stopped(row, now_ms)
+        if row.execution_id in found.stopped
+        else _cells(row, found.lines.get(row.execution_id), parents, now_ms)
+        for row in rows
+    ]
+
+
+def _stopped(row: ExecutionRow, now_ms: int) -> Sequence[str | Styled]:
+    age = Styled(distance(row.index.started_at, now_ms), "dim")
+    told = f"what the trial lacks: loom show {row.execution_id}"
+    return row.execution_id, row.index.flow, Styled(STOPPED, STATUS_STYLES["suspended"]), age, told
 
 
 def _cells(row: ExecutionRow, line: Admission | None, parents: Container[str], now_ms: int) -> Sequence[str | Styled]:
@@ -218,7 +234,7 @@ def line_words(line: Admission, now_ms: int) -> str:
 
 
 def _known(statuses: Sequence[str]) -> Sequence[str]:
-    named = [status.replace("-", "_").replace(" ", "_") for status in statuses]
+    named = tuple(status.replace("-", "_").replace(" ", "_") for status in statuses)
     unknown = [status for status in named if status not in STATUS_STYLES]
     if unknown:
         raise Usage(f"{unknown[0]!r} is no status", hint=f"one of {', '.join(STATUS_STYLES)}")

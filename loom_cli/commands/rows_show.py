@@ -22,9 +22,13 @@ _COLUMNS: Final = (Column("ID"), Column("EVENT", right=True), Column("ROW", shri
 def rows_show(
     ctx: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The read model, as `loom rows list` has it.")],
-    prefix: Annotated[
+    execution_id: Annotated[
         str,
-        typer.Argument(metavar="[ID]", help="Only of runs whose id begins so.", autocompletion=complete_ids),
+        typer.Argument(
+            metavar="[ID]",
+            help="Only of this run; any beginning of its id that is unique.",
+            autocompletion=complete_ids,
+        ),
     ] = "",
     *,
     version: Annotated[
@@ -43,11 +47,11 @@ def rows_show(
 
     Example: loom rows show totals refund-42 --json
     """
-    from loom_cli.read_models import Wanted, row_cells, row_json, rows_of
+    from loom_cli.read_models import Wanted, row_cells, row_json, rows_meant
 
     cli = Cli.of(ctx)
     storage = cli.reader(store)
-    rows = cli.run(rows_of(storage, Wanted(model, version, prefix, after, limit + 1)))
+    rows = cli.run(rows_meant(storage, Wanted(model, version, "", after, limit + 1), execution_id))
     rows, has_more = rows[:limit], len(rows) > limit
     if as_json:
         cli.screen.json([row_json(row) for row in rows])

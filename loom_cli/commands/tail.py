@@ -35,7 +35,9 @@ def tail(
     every: Annotated[
         bool, typer.Option("--all", help="Begin with the first event there is, not with what comes now.")
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="End with the last event there is, and wait for none.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print what there is, all of it or what is behind --after, and end.")
+    ] = False,
     type_: Annotated[
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="Only such events; `*FAILED` and the like fit; may be repeated."),
@@ -55,15 +57,22 @@ def tail(
 
     Example: loom tail --flow refund --where 'attr.customer="c7"'
 
-    Example: loom tail --all --once --type '*_FAILED' --json
+    Example: loom tail --once --type '*_FAILED' --json
     """
     cli = Cli.of(ctx)
     if after is not None and every:
         raise Usage("--after and --all each say where to begin", hint="give one of them")
-    if once and after is None and not every:
-        raise Usage("nothing is there behind the last event", hint="add --all, or --after CURSOR")
     wanted = Wanted(globs_of(type_ or []), flow or [], cli.where(where, None))
-    cli.run(_tail(cli, cli.reader(store), "" if every else after, wanted, once=once, as_json=as_json))
+    cli.run(
+        _tail(
+            cli,
+            cli.reader(store),
+            "" if every or (once and after is None) else after,
+            wanted,
+            once=once,
+            as_json=as_json,
+        )
+    )
     return ExitCode.DONE
 
 

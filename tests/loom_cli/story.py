@@ -99,7 +99,14 @@ async def looping(ctx: loom.Context, times: int) -> None:
             await ctx.run(check, n)
 
 
-FLOWS: Final[dict[str, Any]] = {flow.id: flow for flow in (refund, broken, nap, payout, many, looping)}
+@loom.flow
+async def in_turn(ctx: loom.Context, times: int) -> None:
+    for n in range(times):
+        await ctx.run(look, n)
+        await ctx.run(check, -n)
+
+
+FLOWS: Final[dict[str, Any]] = {flow.id: flow for flow in (refund, broken, nap, payout, many, looping, in_turn)}
 
 
 async def tell(storage: Storage, *, hostile: bool = True) -> int:

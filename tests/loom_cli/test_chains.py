@@ -101,6 +101,16 @@ def _in_an_app(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_in_an_app")
+@pytest.mark.parametrize(
+    ("asked", "id"), [("laps-1", "laps-1~3"), ("lap", "laps-1~3"), ("laps-1~2", "laps-1~2"), ("laps-1~1", "laps-1")]
+)
+def test_a_fork_is_of_the_last_log_or_of_the_one_that_is_named(run: Run, asked: str, id: str) -> None:
+    forked = run("fork", asked, "--at", "1", "--json")
+
+    assert (forked.status, json.loads(forked.out)["source"]) == (0, {"id": id, "sequence": 1})
+
+
+@pytest.mark.usefixtures("_in_an_app")
 @pytest.mark.parametrize(("asked", "id"), [("laps-1", "laps-1~3"), ("laps-1~2", "laps-1~2"), ("laps-1~1", "laps-1")])
 def test_an_outcome_is_added_to_a_decision_of_the_link_that_is_named(run: Run, asked: str, id: str) -> None:
     added = run("outcome", "add", asked, "--decision", "pace", "--value", "1")

@@ -72,14 +72,26 @@ def test_what_is_not_there_is_told_with_what_is(modelled: Path) -> None:
     unknown = loom("rows", "show", "total", folder=modelled)
     version = loom("rows", "show", "totals", "--version", "9:", folder=modelled)
     none = loom("rows", "show", "totals", "z", folder=modelled)
+    several = loom("rows", "show", "totals", "h", folder=modelled)
     missing = process("rows", "update", "total", "--app", "modelled:app", folder=modelled)
 
     assert "there are no rows of total in sqlite:" in unknown.err
     assert "There are totals." in unknown.err
     assert "no rows of totals 9:" in version.err
-    assert (none.status, none.err[:30]) == (0, "no rows like that of totals in")
+    assert (none.status, "no execution 'z'" in none.err) == (ExitCode.NOT_FOUND, True)
+    assert (several.status, "'h' fits 3 executions" in several.err) == (ExitCode.USAGE, True)
+
     assert "no read model 'total'" in missing.err
     assert {unknown.status, version.status, missing.status} == {ExitCode.NOT_FOUND}
+
+
+def test_a_run_whose_id_begins_another_is_meant_alone(modelled: Path) -> None:
+    loom("run", "hello", "--id", "h10", folder=modelled)
+    update(modelled)
+
+    shown = loom("rows", "show", "totals", "h1", "--json", folder=modelled).json
+
+    assert [row["execution_id"] for row in shown] == ["h1"]
 
 
 def test_a_fold_that_raises_ends_it_with_one_and_rows_of_earlier_code_stay(modelled: Path) -> None:

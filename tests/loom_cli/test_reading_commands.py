@@ -198,45 +198,6 @@ def test_show_at_an_event_shows_the_past_and_says_so(run: Run) -> None:
     )
 
 
-def test_a_large_scope_is_counted_and_whole_with_all(tmp_path: Path) -> None:
-    async def drive() -> None:
-        storage = SqliteStorage(tmp_path / ".loom" / "loom.db")
-        await WorkflowRuntime(storage, flows=FLOWS).start("many", 40, id="many-1")
-        await storage.close()
-
-    asyncio.run(drive())
-
-    for terminal in (True, False):
-        counted = loom("show", "many-1", folder=tmp_path, terminal=terminal).out
-        assert "34 more, done (--all shows them)" in counted
-        assert counted.count("look") == 6
-        assert loom("show", "many-1", "--all", folder=tmp_path, terminal=terminal).out.count("look") == 40
-
-
-def test_a_loop_of_like_steps_is_counted_and_what_failed_in_it_is_not(tmp_path: Path) -> None:
-    async def drive() -> None:
-        storage = SqliteStorage(tmp_path / ".loom" / "loom.db")
-        await WorkflowRuntime(storage, flows=FLOWS).start("looping", 40, id="loop-1")
-        await storage.close()
-
-    asyncio.run(drive())
-
-    shown = loom("show", "loop-1", folder=tmp_path).out
-    assert re.findall(r"^  (.*?check.*?)  +", shown, re.MULTILINE) == [
-        "\u2713 check",
-        "\u2713 check#1",
-        "\u2713 check#2",
-        "\u2713 check#3 .. check#19",
-        "\u2717 check#20",
-        "\u2713 check#21",
-        "\u2713 check#22",
-        "\u2713 check#23",
-        "\u2713 check#24 .. check#39",
-    ]
-    assert "16 more, done (--all shows them)" in shown
-    assert loom("show", "loop-1", "--all", folder=tmp_path).out.count("\u2713 check") == 39
-
-
 # ids
 
 
