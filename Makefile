@@ -27,7 +27,7 @@ test: check ## check, then the tests and those of the examples (what CI runs)
 	@$(call examples,)
 
 test-all: check ## the same with the slow tests
-	@$(PYTEST) -n $(PROCESSES) --dist loadfile -m "slow or not slow" -o faulthandler_timeout=2000 $(PYTEST_ARGS)
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(PYTEST) -n $(PROCESSES) --dist loadfile -m "slow or not slow" -o faulthandler_timeout=2000 $(PYTEST_ARGS)
 	@$(call examples,-m "slow or not slow")
 
 check: $(READY) ## format, lint, types, import rules, loom check

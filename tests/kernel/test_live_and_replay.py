@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.lives import Way, cancelled, gone_on, live, replayed
@@ -17,6 +17,9 @@ Program = list[Any]
 Operation = st.SearchStrategy[list[Any]]
 
 pytestmark = pytest.mark.timeout(400)  # a failing program takes its time to become small
+
+SOME: Final = settings(max_examples=settings().max_examples * 2 // 5)
+"""Each is a run of several lives."""
 
 RETRIED_ONCE: Final[dict[str, Program]] = {
     "what must not run twice in a late scope": [["scope", 0, [[["run", 0], ["once"], ["sleep", 26]], []], []]],
@@ -135,6 +138,7 @@ def ways(*, retries: int = 0) -> st.SearchStrategy[Way]:
 
 
 @pytest.mark.proves("PRN-01", "PRN-11")
+@SOME
 @given(program=programs(wild), way=ways(retries=2))
 async def test_a_replay_sees_what_the_run_saw_in_the_same_order(program: Program, way: Way) -> None:
     life = await live(program, way)
@@ -146,6 +150,7 @@ async def test_a_replay_sees_what_the_run_saw_in_the_same_order(program: Program
     assert (again.log[-1].type, again.log[-1].payload) == (life.log[-1].type, life.log[-1].payload)
 
 
+@SOME
 @given(program=programs(wild), way=ways())
 @example(program=[["scope", None, [], [["both", 0, [["flaky", 4]]]]]], way=Way(seed=0, linger_s=0.0))
 async def test_each_drive_sees_first_what_the_drive_before_it_saw(program: Program, way: Way) -> None:
@@ -157,6 +162,7 @@ async def test_each_drive_sees_first_what_the_drive_before_it_saw(program: Progr
 
 
 @pytest.mark.proves("LIF-01")
+@SOME
 @given(program=programs(wild), way=ways(retries=2), data=st.data())
 async def test_a_run_that_was_cut_off_anywhere_goes_on_and_replays(
     program: Program, way: Way, data: st.DataObject
@@ -168,6 +174,7 @@ async def test_a_run_that_was_cut_off_anywhere_goes_on_and_replays(
 
 
 @pytest.mark.proves("SYS-05")
+@SOME
 @given(program=programs(calm), first=ways(), second=ways(), data=st.data())
 async def test_where_it_was_cut_off_and_how_it_is_driven_changes_nothing(
     program: Program, first: Way, second: Way, data: st.DataObject
@@ -182,6 +189,7 @@ async def test_where_it_was_cut_off_and_how_it_is_driven_changes_nothing(
 
 
 @pytest.mark.proves("RNG-11")
+@SOME
 @given(program=programs(wild), way=ways(), data=st.data())
 async def test_a_run_that_is_cancelled_anywhere_ends_as_cancelled_and_replays(
     program: Program, way: Way, data: st.DataObject
@@ -200,6 +208,7 @@ async def test_a_run_that_is_cancelled_anywhere_ends_as_cancelled_and_replays(
 
 
 @pytest.mark.proves("RNG-11", "LIF-01")
+@SOME
 @given(program=programs(wild), way=ways(), data=st.data())
 async def test_a_run_that_was_cut_off_while_it_was_being_cancelled_goes_on_to_its_end_as_cancelled(
     program: Program, way: Way, data: st.DataObject
@@ -219,6 +228,7 @@ async def test_a_run_that_was_cut_off_while_it_was_being_cancelled_goes_on_to_it
     assert again.effects == []
 
 
+@SOME
 @given(program=programs(calm), seed=st.integers(0, 10_000))
 async def test_resident_or_run_again_it_is_the_same(program: Program, seed: int) -> None:
     resident = await live(program, Way(seed=seed))
@@ -228,6 +238,7 @@ async def test_resident_or_run_again_it_is_the_same(program: Program, seed: int)
     assert again.asked() == resident.asked()
 
 
+@SOME
 @given(program=programs(wild), way=ways())
 async def test_nothing_of_a_run_that_is_over_is_left_running(program: Program, way: Way) -> None:
     before = asyncio.all_tasks()

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loom_cli.cli import Cli
 from loom_cli.main import main
 from loom_cli.screen import Screen
+
+_TYPES: Final = tempfile.TemporaryDirectory(prefix="loom-types-")
+"""What a checker has learned of Loom's own types, which are the same for every project."""
 
 
 class Ended(NamedTuple):
@@ -35,7 +40,10 @@ def loom(*arguments: str, folder: Path) -> Ended:
 
 def python(*arguments: str, folder: Path) -> Ended:
     """Run the interpreter of these tests in *folder*."""
-    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    environ = {**os.environ, "MYPY_CACHE_DIR": _TYPES.name}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
