@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
@@ -252,18 +253,24 @@ async def test_nothing_of_a_run_that_is_over_is_left_running(program: Program, w
 @pytest.mark.proves("LIF-01")
 @pytest.mark.parametrize("program", BROKEN_ONCE.values(), ids=BROKEN_ONCE)
 @pytest.mark.parametrize("retries", [0, 1])
-async def test_a_program_that_once_broke_holds_wherever_it_is_cut(program: Program, retries: int) -> None:
-    for seed, linger_s in enumerate([1_000.0, 0.0]):
-        way = Way(seed=seed, linger_s=linger_s, retries=retries)
+@pytest.mark.parametrize("most", [pytest.param(3, id="some"), pytest.param(1_000, id="every", marks=pytest.mark.slow)])
+async def test_a_program_that_once_broke_holds_wherever_it_is_cut(
+    program: Program, retries: int, most: int, seed: int
+) -> None:
+    rng = random.Random(seed)
+    for number, linger_s in enumerate([1_000.0, 0.0]):
+        way = Way(seed=number, linger_s=linger_s, retries=retries)
         life = await live(program, way)
 
-        for length in range(1, len(life.log)):
+        lengths = range(1, len(life.log))
+        for length in rng.sample(lengths, min(most, len(lengths))):
             await _cut_and_replay(life.log, length, way)
 
 
 @pytest.mark.parametrize("name", RETRIED_ONCE)
-async def test_what_once_could_not_be_retried_can_be_and_is_replayed(name: str) -> None:
-    for seed in range(10):
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 10), marks=pytest.mark.slow)], ids=str)
+async def test_what_once_could_not_be_retried_can_be_and_is_replayed(name: str, seeds: range) -> None:
+    for seed in seeds:
         for linger_s in (0.0, 1_000.0):
             life = await live(RETRIED_ONCE[name], Way(seed=seed, linger_s=linger_s, retries=2))
 

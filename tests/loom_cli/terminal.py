@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from loom_cli.cli import Cli
 from loom_cli.main import main
 from loom_cli.screen import Screen
+from tests.forked import Forks
 
 
 class Ended(NamedTuple):
@@ -48,10 +49,13 @@ def loom(
     return Ended(status, out.getvalue(), err.getvalue())
 
 
-def process(*arguments: str, folder: Path, environ: Mapping[str, str] | None = None) -> Ended:
-    """Run `python -m loom_cli` in *folder*."""
+def process(
+    *arguments: str, folder: Path, environ: Mapping[str, str] | None = None, forks: Forks | None = None
+) -> Ended:
+    """Run `python -m loom_cli` in *folder*, or what does the same by *forks*."""
+    command = [sys.executable, "-m", "loom_cli"] if forks is None else [str(forks.programs / "loom")]
     done = subprocess.run(
-        [sys.executable, "-m", "loom_cli", *arguments],
+        [*command, *arguments],
         cwd=folder,
         env=environment(environ or {}),
         capture_output=True,

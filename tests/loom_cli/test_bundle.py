@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from loom_cli.exits import ExitCode
+from tests.forked import Forks
 from tests.loom_cli.conftest import Project
 from tests.loom_cli.projects import tree
 from tests.loom_cli.terminal import Ended, loom, process
@@ -125,12 +126,12 @@ def test_it_goes_to_a_pipe_as_it_goes_to_a_file(project: Project) -> None:
     ],
     ids=" ".join,
 )
-def test_whatever_would_write_to_it_is_refused_in_words(command: tuple[str, ...], desk: Path) -> None:
-    assert process("run", "refund", "--id", "C-1", *CLAIM, folder=desk).status == ExitCode.WAITING
-    assert process("bundle", "C-1", folder=desk).status == ExitCode.DONE
+def test_whatever_would_write_to_it_is_refused_in_words(command: tuple[str, ...], desk: Path, forks: Forks) -> None:
+    assert process("run", "refund", "--id", "C-1", *CLAIM, folder=desk, forks=forks).status == ExitCode.WAITING
+    assert process("bundle", "C-1", folder=desk, forks=forks).status == ExitCode.DONE
     before = tree(desk)
 
-    done = process(*command, "--store", "C-1.loombundle", folder=desk)
+    done = process(*command, "--store", "C-1.loombundle", folder=desk, forks=forks)
 
     assert done.status == ExitCode.FAILED
     assert "a bundle is for looking" in done.err
@@ -138,13 +139,13 @@ def test_whatever_would_write_to_it_is_refused_in_words(command: tuple[str, ...]
     assert tree(desk) == before
 
 
-def test_the_app_at_hand_replays_it_whatever_its_own_store_is(desk: Path) -> None:
-    process("run", "refund", "--id", "C-1", *CLAIM, folder=desk)
-    process("bundle", "C-1", folder=desk)
+def test_the_app_at_hand_replays_it_whatever_its_own_store_is(desk: Path, forks: Forks) -> None:
+    process("run", "refund", "--id", "C-1", *CLAIM, folder=desk, forks=forks)
+    process("bundle", "C-1", folder=desk, forks=forks)
 
-    replayed = process("check", "replay", "C-1", "--store", "C-1.loombundle", folder=desk)
-    deployed = process("deploy", "check", "--store", "bundle:C-1.loombundle", folder=desk)
-    backed_up = process("backup", "x.db", "--store", "C-1.loombundle", folder=desk)
+    replayed = process("check", "replay", "C-1", "--store", "C-1.loombundle", folder=desk, forks=forks)
+    deployed = process("deploy", "check", "--store", "bundle:C-1.loombundle", folder=desk, forks=forks)
+    backed_up = process("backup", "x.db", "--store", "C-1.loombundle", folder=desk, forks=forks)
 
     assert replayed.status == deployed.status == ExitCode.DONE, replayed.err + deployed.err
     assert backed_up.status == ExitCode.USAGE

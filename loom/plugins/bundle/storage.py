@@ -158,6 +158,13 @@ class BundleStorage:
         logs = [log for log in self._reading.logs.values() if log.source is not None and log.source[:2] == of]
         return [Fork(log.row.execution_id, log.row.incarnation, log.source.through) for log in logs if log.source]
 
+    async def payloads_with(self, source: Source, text: bytes) -> Sequence[bytes]:
+        """Return the payloads that hold *text*; see `EventFork.payloads_with`."""
+        log = self._life(source.execution_id, source.incarnation)
+        pages = self._reading.file.pages(log) if log is not None else ()
+        read = (event for page in pages for event in page if event.sequence <= source.through)
+        return [event.payload for event in read if text in event.payload]
+
     async def source_of(self, execution_id: ExecutionId) -> Source | None:
         """Return what an execution is a fork of; None when it is none, or that is not in the bundle."""
         log = self._reading.logs.get(execution_id)

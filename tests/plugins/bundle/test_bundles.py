@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loom.core.envelope import EventEnvelope
-from loom.core.ids import ExecutionId
+from loom.core.ids import ExecutionId, Incarnation
 from loom.core.json import JsonObject
 from loom.devtools.conformance.event_trim import DONE
 from loom.devtools.conformance.logs import INDEX, appended, first
@@ -25,6 +25,7 @@ from loom.plugins.bundle.lines import line_of, record_of
 from loom.plugins.bundle.shapes import PART_BYTES
 from loom.plugins.sqlite import SqliteStorage
 from loom.spi.errors import StoreNotFound
+from loom.spi.event_fork import EventFork, Source
 from loom.spi.event_store import EventRecord, ExecutionQuery, Storage
 from loom.spi.memory import MemoryStorage
 from tests.golden import logs
@@ -62,6 +63,12 @@ async def test_a_log_reads_from_a_bundle_as_from_its_store_at_every_event(name: 
     assert await bundle.row(golden.run) == await store.row(golden.run)
     for end in range(1, len(golden.log) + 1):
         assert shown(here.events[:end]) == shown(there.events[:end])
+    row = await store.row(golden.run)
+    assert row is not None
+    assert isinstance(bundle, EventFork)
+    half = Source(golden.run, row.incarnation, len(golden.log) // 2)
+    assert await bundle.payloads_with(half, b'"id"') == await store.payloads_with(half, b'"id"')
+    assert await bundle.payloads_with(half._replace(incarnation=Incarnation(row.incarnation + 1)), b"") == []
     await bundle.close()
 
 
