@@ -24,14 +24,15 @@ from tests.crash.scenarios import RUN, CarryingOn
     ("ground", "in_memory"), [("sqlite", False), ("sqlite", True), ("postgres", False)], indirect=["ground"]
 )
 @pytest.mark.parametrize("scenario", ["pages", "rooms", "order", "trip", "market"])
+@pytest.mark.parametrize("most", [pytest.param(20, id="some"), pytest.param(1_000, id="every", marks=pytest.mark.slow)])
 def test_a_log_that_was_cut_anywhere_goes_on_to_the_same_end(
-    scenario: str, ground: Ground, seed: int, in_memory: bool
+    scenario: str, ground: Ground, seed: int, in_memory: bool, most: int
 ) -> None:
     lived = loom.MemoryStorage()
     expected = asyncio.run(_carried_on(scenario, ground.place("whole").folder, lived, []))
     cuts = [(length, happened) for length in range(1, len(expected.left.log)) for happened in (True, False)]
 
-    for length, happened in random.Random(seed).sample(cuts, ground.few(len(cuts))):
+    for length, happened in random.Random(seed).sample(cuts, ground.few(min(most, len(cuts)))):
         place, before = ground.place(f"{length} {happened}"), _as_of(expected.left, length, happened=happened)
         storage = loom.MemoryStorage() if in_memory else place.storage()
 
