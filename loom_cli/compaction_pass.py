@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 
 from loom.core.errors import LoomError
+from loom.services.archiving import refuse_itself
 from loom.services.compacting import Compacted, Wish, compact
 from loom.spi.archive_store import ArchiveStore
 from loom.spi.errors import StoreUnavailable
@@ -75,6 +76,7 @@ class CompactionPass:
         self._left.extend(await _rows(storage, meant))
         if self._archive is not None:
             await self._archive.open()  # before anything is asked: one that cannot be used is of no use
+            await refuse_itself(storage, self._archive)
         if not yes and self._left and not self._is_agreed():
             self._left.clear()
             self._cli.screen.note("nothing was done")

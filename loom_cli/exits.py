@@ -22,6 +22,7 @@ class ExitCode(IntEnum):
 
 
 _BY_ERROR: Final = {
+    "archive-is-the-store": ExitCode.USAGE,
     "already-answered": ExitCode.USAGE,
     "approval-mismatch": ExitCode.USAGE,
     "code-changed": ExitCode.WAITING,

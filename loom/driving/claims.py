@@ -11,6 +11,7 @@ from loom.core.errors import UnknownFlow
 from loom.core.flow import Flow
 from loom.core.ids import ExecutionId
 from loom.core.outcome import Outcome
+from loom.core.state import ExecutionState
 from loom.driving.driver import Driver, Manner, manner
 from loom.driving.errors import TrialLeft
 from loom.driving.loading import load
@@ -20,7 +21,8 @@ from loom.driving.standing import Standing
 from loom.driving.tenure import Hold
 from loom.kernel.journal import Journal
 from loom.spi.conflicts import SequenceConflict
-from loom.spi.event_store import Claim, ExecutionQuery
+from loom.spi.event_store import Append, Claim, ExecutionQuery, ExecutionRow
+from loom.spi.indexing import gates_text, index_row
 
 LOST_EVERY_S: Final = 1.0
 """How often it is looked for drivers whose process is gone; a lapsed lease needs no looking for."""
@@ -100,6 +102,8 @@ class Claims:
         if state.length != row.length or state.is_terminal:
             raise SequenceConflict(execution_id=row.execution_id, expected=row.length, actual=state.length)
         refuse_changed(self._driver, flow, state, wished)
+        if claim.found == "due" and row.index.wake_at != state.facts.wake_at:
+            await self._put_right(row, state)
         if claim.found == "released" and is_trial(state):
             raise TrialLeft(execution_id=row.execution_id)
         if state.status == "running" and claim.found != "due":
@@ -109,6 +113,22 @@ class Claims:
             journal = self._driver.journal(state, row.incarnation, drives=True)
         self._driver.snapshotting.began_with(journal, snapshot)
         return journal
+
+    async def _put_right(self, row: ExecutionRow, state: ExecutionState) -> None:
+        """Write the row anew that had a run claimed at a time which its log does not know: it would be claimed for ever.
+
+        It is done by an append of no events, which nothing comes of where somebody has written meanwhile.
+        """
+        append_id, index = f"reindex-{self._driver.token(12)}", index_row(state, gates_text(state))
+        item = Append(
+            execution_id=row.execution_id,
+            incarnation=row.incarnation,
+            expected=row.length,
+            append_id=append_id,
+            events=(),
+            index=index,
+        )
+        await self._driver.around.storage.append([item])
 
     async def give_back(self, claim: Claim) -> None:
         """Let a claimed run go that was not driven."""

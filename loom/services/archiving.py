@@ -4,13 +4,40 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from loom.core.errors import LoomError
 from loom.spi.archive_store import ArchiveStore
 from loom.spi.event_store import Head, Lane, Storage
 from loom.spi.event_trim import EventTrim
+from loom.spi.places import Located
 
 
 class Readable(Storage, EventTrim, Protocol):
     """A store whose lanes can be read whole."""
+
+
+class ArchiveIsTheStore(LoomError):
+    """What was named as the archive is the store that something is to be moved out of."""
+
+    code = "archive-is-the-store"
+    hint = "Name another file or database for the archive: what is moved within one store takes as much room as before."
+
+    def __init__(self, *, store: str) -> None:
+        self.store = store
+        super().__init__(f"the archive is the store itself ({store}); nothing was moved")
+
+
+async def refuse_itself(storage: Storage, archive: ArchiveStore) -> None:
+    """Refuse to archive a store in itself, by whatever name.
+
+    Raises:
+        ArchiveIsTheStore: it is the same object, file or database.
+        StoreError: one of them cannot be used.
+    """
+    same = id(archive) == id(storage)  # two types, and yet one object may be both
+    if not same and isinstance(storage, Located) and isinstance(archive, Located):
+        same = await storage.place() == await archive.place()
+    if same:
+        raise ArchiveIsTheStore(store=storage.url)
 
 
 async def archive_log(store: Readable, archive: ArchiveStore, head: Head) -> bool:

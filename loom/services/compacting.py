@@ -27,6 +27,7 @@ from loom.driving.stored_log import checkpoint_of, records_of
 from loom.kernel.codec import decode_events
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import fold
+from loom.services.archiving import refuse_itself
 from loom.spi.archive_store import ArchiveStore
 from loom.spi.event_store import EventRecord, ExecutionRow, Storage
 from loom.spi.event_trim import EventTrim
@@ -120,6 +121,7 @@ async def compact(storage: Storage, archive: ArchiveStore | None, row: Execution
         LogCorrupt, LogNewerThanCode: it cannot be folded; nothing was moved.
         SnapshotUnusable: an earlier checkpoint cannot be read; nothing was moved.
         ArchiveConflict: the archive has something else there; nothing was removed.
+        ArchiveIsTheStore: nothing was moved.
         StoreError: what was not moved stays; asking again is safe.
     """
     if not isinstance(storage, Compactable):
@@ -129,6 +131,7 @@ async def compact(storage: Storage, archive: ArchiveStore | None, row: Execution
     if plan.checkpoint is not None:
         through = plan.checkpoint.head.sequence
         if archive is not None and not wish.dry_run:
+            await refuse_itself(storage, archive)
             for chunk in _chunks(plan.gone):
                 await archive.archive(row.execution_id, row.incarnation, chunk)
             through = await _trimmed(storage, plan.checkpoint, plan.keeping)

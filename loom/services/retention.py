@@ -14,7 +14,7 @@ from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
 from loom.core.retention import PinPredicate
 from loom.services import expiry
-from loom.services.archiving import archive_log
+from loom.services.archiving import archive_log, refuse_itself
 from loom.services.expiry import Candidate, Family, Tally
 from loom.services.pinning import pinned_among
 from loom.spi.archive_store import ArchiveStore
@@ -80,9 +80,12 @@ class Retention:
 
         Raises:
             ArchiveConflict: the archive has something else in the place of what was to go.
+            ArchiveIsTheStore: nothing was deleted.
             InvalidDeclaration: the pins gave no names.
             StoreError: each family is there whole, or gone whole.
         """
+        if self._archive is not None:
+            await refuse_itself(self._store, self._archive)
         self.before = before = await self._store.now_ms() - self._ttl_ms
         after = (-1, "")
         while not self._is_over() and (page := await self._store.ended(before=before, after=after, limit=PAGE)):

@@ -120,7 +120,7 @@ class WorkerOptions:
 
 @dataclass(slots=True)
 class _Refusal:
-    """A run that could not be driven: until when it is left alone, how often that was so, and what was said last."""
+    """A run that could not be driven, or has parked as it was: until when it is left alone, how often that was so, what was said."""
 
     until_s: float
     times: int = 1
@@ -366,8 +366,11 @@ class Worker:
         except LoomError as error:
             self._refuse(id_, report, error)
         else:
-            self._refused.pop(id_, None)
             did: Did = "parked" if outcome.status in ("suspended", "in_doubt", "paused", "diverged") else "ended"
+            if did == "parked" and outcome.length == claim.row.length and not claim.calls:
+                self._leave_alone(id_, said="")
+            else:
+                self._refused.pop(id_, None)
             self._told(report._replace(did=did, outcome=outcome))
         finally:
             del self._hands.driving[id_]
@@ -383,10 +386,18 @@ class Worker:
 
     def _refuse(self, id_: ExecutionId, report: Report, error: LoomError) -> None:
         """Leave a run alone for a while, and say why, once for each reason."""
+        if self._leave_alone(id_, said=str(error)) != str(error):
+            self._told(report._replace(did="refused", error=error))
+
+    def _leave_alone(self, id_: ExecutionId, *, said: str) -> str | None:
+        """Leave a run alone for longer than the last time, and return what was said then.
+
+        What was driven, and has parked as it was, is left alone from the second time on: it was called by nobody, and is found again
+        and again.
+        """
         known = self._refused.pop(id_, None)
         times = known.times + 1 if known is not None else 1
-        pause_s = min(PAUSE_S * 2 ** (times - 1), PAUSE_MAX_S)
-        said = str(error)
-        if known is None or known.said != said:
-            self._told(report._replace(did="refused", error=error))
+        is_first = times == 1 and not said
+        pause_s = 0.0 if is_first else min(PAUSE_S * 2 ** (times - 1), PAUSE_MAX_S)
         self._refused[id_] = _Refusal(asyncio.get_running_loop().time() + pause_s, times, said)
+        return None if known is None else known.said

@@ -78,6 +78,10 @@ class MemoryStorage(
         """The name of the store in messages."""
         return "memory:"
 
+    async def place(self) -> str:
+        """Return what no other store has; see `Located`."""
+        return f"memory:{id(self)}"
+
     def content_store(self) -> MemoryContent:
         """Return where the contents of its runs live: in memory, too."""
         return self._contents

@@ -352,3 +352,27 @@ def test_a_snapshot_is_not_taken_after_an_event_that_is_not_there(desk: Path) ->
 
     assert ended.status == 2
     assert "error[event-not-there]: r-1 has no event 99\ntry: Its events are numbered 0 to 4." in ended.err
+
+
+def test_the_store_is_not_taken_for_its_own_archive_by_whatever_name(desk: Path) -> None:
+    drive(desk, "run", "refund", "--id", "r-1", "--input", '{"order": "o-1", "amount": 5}')
+    (desk / "link.db").symlink_to(desk / ".loom" / "loom.db")
+    before = drive(desk, "logs", "r-1", "--json").out
+
+    for name in (".loom/loom.db", "link.db"):
+        ended = drive(desk, "compact", "r-1", "--archive", name)
+        assert ended.status == 2
+        assert "error[archive-is-the-store]: the archive is the store itself" in ended.err
+
+    assert drive(desk, "logs", "r-1", "--json").out == before
+
+
+@pytest.mark.parametrize("name", [":memory:", "file:archive.db"])
+def test_an_archive_that_is_no_file_is_refused_and_none_is_made(desk: Path, name: str) -> None:
+    drive(desk, "run", "refund", "--id", "r-1", "--input", '{"order": "o-1", "amount": 5}')
+
+    ended = drive(desk, "compact", "r-1", "--archive", name)
+
+    assert ended.status == 2
+    assert f"error[invalid-declaration]: {name!r} names no file" in ended.err
+    assert not (desk / name).exists()

@@ -13,6 +13,8 @@ import loom
 from loom.core.ids import ExecutionId
 from loom.plugins.sqlite import SqliteStorage
 from loom.services.archived import read_archived, read_lane_with_archive
+from loom.services.archiving import ArchiveIsTheStore
+from loom.services.retention import Retention
 from loom.spi.errors import ArchiveConflict, StoreUnavailable
 from loom.spi.event_store import Append, Lane
 from loom.spi.memory import MemoryStorage
@@ -177,3 +179,16 @@ async def test_many_that_compact_one_run_at_once_leave_it_whole(tmp_path: Path) 
     assert (await over.send(RUN, "more", 1)).status == "suspended"
     for each in (*stores, *archives):
         await each.close()
+
+
+async def test_a_store_that_is_its_own_archive_is_refused(archive: MemoryStorage) -> None:
+    over = runtime(many, storage=archive)
+    await over.start(many, 5, id="run")
+    before = await told(archive, MemoryStorage(), "run")
+
+    with pytest.raises(ArchiveIsTheStore):
+        await compacted(archive, archive, "run")
+    with pytest.raises(ArchiveIsTheStore):
+        await Retention(archive, ttl_ms=0, archive=archive).run()
+
+    assert await told(archive, MemoryStorage(), "run") == before

@@ -15,11 +15,13 @@ from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ContentRef, ExecutionId
 from loom.services import sweeping
 from loom.services.ageing import SweepTally
+from loom.services.pinning import PinsRaised
 from loom.services.retention import Retention
 from loom.services.sweeping import ContentSweep
 from loom.spi.clock import VirtualClock
 from loom.spi.content_memory import MemoryContent
 from loom.spi.content_store import Citer, Content, address_of
+from loom.spi.errors import StoreUnavailable
 from loom.spi.memory import MemoryStorage
 
 HOUR: Final = 3_600_000
@@ -247,6 +249,32 @@ async def test_what_is_pinned_stays_by_itself_or_with_a_run_and_goes_once_it_is_
     assert kept == {"Bob", "turn 0", "turn 1", "turn 2"}
     assert (second.removed, dict(second.kept)) == (3, {"pinned": 1})
     assert (third.removed, await house.left()) == (1, set())
+
+
+@pytest.mark.proves("LIF-15")
+async def test_pins_that_raise_are_told_with_their_place_and_nothing_is_deleted_by_them(house: House) -> None:
+    class Broken(Pins):
+        async def pinned_runs(self, executions: Sequence[str]) -> Collection[str]:
+            known: dict[str, str] = {}
+            return [known["findings"] for _ in executions]
+
+        async def pinned_contents(self, refs: Sequence[str]) -> Collection[str]:
+            raise StoreUnavailable("locked", store="findings")
+
+    await house.start(rolls, 0, "c1")
+    await house.answer("c1")
+    house.clock.advance(LATER)
+    before = await house.left()
+
+    with pytest.raises(
+        PinsRaised, match=r"pinned_runs of the pins raised KeyError: 'findings' \(.*test_sweeping.py:\d+"
+    ):
+        await Retention(house.logs, ttl_ms=TTL, pins=Broken()).run()
+    with pytest.raises(StoreUnavailable, match="locked"):
+        await house.swept(pins=Broken())
+
+    assert await house.left() == before
+    assert await house.logs.row(ExecutionId("c1")) is not None
 
 
 @pytest.mark.proves("LIF-15")

@@ -44,6 +44,8 @@ class FileContent:
     def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
         if not os.fspath(path):
             raise InvalidDeclaration("the path of the contents is empty", hint="Name a folder of their own.")
+        if os.fspath(path).startswith((":", "file:")):
+            raise InvalidDeclaration(f"{path!r} names no folder", hint="Name a folder by its path, without file:.")
         self._clock = clock or SystemClock()
         self._shelf = Shelf(Path(path).absolute(), self._clock.now_ms)
 
@@ -96,7 +98,7 @@ class FileContent:
 
     def _put(self, data: bytes) -> ContentRef:
         ref = address_of(data)
-        if self._shelf.touched(ref, len(data)) is None:
+        if self._shelf.touched(ref, len(data)) is None:  # it is not there, or what is there is something else
             draft = self._shelf.draft()
             try:
                 draft.write(data)

@@ -12,6 +12,7 @@ content that nobody cites. Under the lock a touch is compared and changed by one
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
 import time
@@ -61,22 +62,30 @@ class Shelf:
         return Draft(incoming / uuid.uuid4().hex, self._now_ms)
 
     def touched(self, ref: ContentRef, size: int) -> Content | None:
-        """Touch a content; None when it is not there with all of its *size*."""
-        if not self._folder(ref).is_dir():
+        """Touch a content; None when it is not there with all of its *size*, or other bytes are in its place."""
+        if not self._is_whole(ref, size):
             return None
         with self._alone(ref):
             return self._touched(ref, size)
 
+    def _is_whole(self, ref: ContentRef, size: int) -> bool:
+        """Whether a content is there, and is what its name says: then it need not be written again."""
+        path = self._folder(ref) / ref
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), path.open("rb") as file:
+            return os.fstat(file.fileno()).st_size == size and hashlib.file_digest(file, "sha256").hexdigest() == ref
+        return False
+
     def place(self, draft: Draft, ref: ContentRef) -> Content:
         """Make a finished draft the content at *ref*; where that is there already, it is touched and the draft goes.
 
-        One that is shorter or longer than it was put is replaced.
+        One whose bytes are not those that were put is replaced.
         """
         folder = self._folder(ref)
         if not folder.is_dir():
             _make_folder(folder)
+        is_whole = self._is_whole(ref, draft.size)
         with self._alone(ref):
-            if (known := self._touched(ref, draft.size)) is not None:
+            if is_whole and (known := self._touched(ref, draft.size)) is not None:
                 draft.discard()
                 return known
             at = draft.stamp()

@@ -53,6 +53,13 @@ from loom.spi.sessions import Sessions, refuse_write
 T = TypeVar("T")
 
 
+# No two servers were started at the same microsecond and have a database of the same number.
+_PLACE: Final = """
+    SELECT 'postgres:' || extract(epoch FROM pg_postmaster_start_time()) || ':' || oid
+    FROM pg_database WHERE datname = current_database()
+"""
+
+
 class PostgresStorage(
     PostgresLeases,
     PostgresSchedules,
@@ -122,6 +129,10 @@ class PostgresStorage(
     def url(self) -> str:
         """The name of the store in messages, with no secret in it."""
         return self._settings.url
+
+    async def place(self) -> str:
+        """Return what tells the database from others, by whatever address it was reached; see `Located`."""
+        return str(await self._read(lambda raw: raw.fetchval(_PLACE)))
 
     def reader(self) -> PostgresStorage:
         """Return the same store, to read only."""

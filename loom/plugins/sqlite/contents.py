@@ -17,7 +17,7 @@ import orjson
 
 from loom.core.ids import ContentRef, ExecutionId
 from loom.plugins.sqlite.connection import SqliteSettings
-from loom.plugins.sqlite.location import store_location
+from loom.plugins.sqlite.location import must_name_a_file, store_location
 from loom.plugins.sqlite.session import SqliteSession
 from loom.spi.clock import Clock, SystemClock
 from loom.spi.content_pieces import Named, Piecewise, Stored, incarnation_of, life_of
@@ -77,6 +77,8 @@ class SqliteContent(Piecewise):
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, busy_timeout_s: float = 10.0, clock: Clock | None = None
     ) -> None:
+        if path is not None:
+            must_name_a_file(path)
         self._settings = SqliteSettings(
             path=Path(store_location().path if path is None else path).absolute(),
             readonly=False,

@@ -45,6 +45,10 @@ _CORRUPT: Final = {
 }
 
 
+class WrongType(sqlite3.DatabaseError):
+    """A column holds what nobody of ours has written there: text where a number should be, say."""
+
+
 class LockHeld(Exception):
     """The advisory lock beside the database is held by somebody else just now."""
 
@@ -62,6 +66,9 @@ def store_error(error: Exception, *, url: str, busy_timeout_s: float) -> StoreEr
     if code in _CORRUPT:
         what, hint = _CORRUPT[code]
         return StoreCorrupt(f"{what}: {error}", store=url, hint=hint)
+    if isinstance(error, WrongType):
+        hint = "Somebody else has written to the file. Restore a backup; nothing was written."
+        return StoreCorrupt(str(error), store=url, hint=hint)
     if isinstance(error, sqlite3.IntegrityError):
         hint = "Run `loom doctor`; nothing was written."
         return StoreCorrupt(f"the log and its head disagree: {error}", store=url, hint=hint)

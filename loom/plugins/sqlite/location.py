@@ -110,10 +110,21 @@ def path_of(store: str) -> Path:
         raise InvalidDeclaration(f"{scheme + '://'!r} begins no store that is known here", hint=hint)
     if not store:
         raise InvalidDeclaration("the name of the store is empty", hint="Give a path, or sqlite:///path.")
+    must_name_a_file(store)
     try:
         return Path(store).expanduser()
     except RuntimeError as error:
         raise InvalidDeclaration(f"{store!r} names a home that is not known", hint="Write the path out.") from error
+
+
+def must_name_a_file(path: str | os.PathLike[str]) -> None:
+    """Refuse what SQLite takes for something else than a file of that name.
+
+    Raises:
+        InvalidDeclaration: it is empty, or begins like a URI or a database in memory.
+    """
+    if not os.fspath(path) or os.fspath(path).startswith((":", "file:")):
+        raise InvalidDeclaration(f"{path!r} names no file", hint="Give a path, or use MemoryStorage for memory.")
 
 
 def is_postgres(store: str) -> bool:

@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.sqlite import reading
 from loom.plugins.sqlite.connection import SqliteSettings
-from loom.plugins.sqlite.location import DEFAULT_PATH
+from loom.plugins.sqlite.location import DEFAULT_PATH, must_name_a_file
 from loom.plugins.sqlite.session import SqliteSession
 from loom.spi.clock import Clock, SystemClock
 from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
@@ -40,8 +39,7 @@ class SqliteReader:
         poll_s: float = 0.05,
         clock: Clock | None = None,
     ) -> None:
-        if not os.fspath(path) or os.fspath(path).startswith((":", "file:")):
-            raise InvalidDeclaration(f"{path!r} names no file", hint="Give a path, or use MemoryStorage for memory.")
+        must_name_a_file(path)
         self._settings = SqliteSettings(
             path=Path(path).absolute(),
             readonly=readonly,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ import orjson
 from loom.core.ids import ExecutionId
 from loom.plugins.sqlite import searching
 from loom.plugins.sqlite.connection import Database
+from loom.plugins.sqlite.failures import WrongType
 from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
 
@@ -52,6 +54,15 @@ _NEWEST_FIRST: Final = "ORDER BY started_at DESC, id DESC LIMIT ?"
 
 _record: Final = partial(tuple.__new__, EventRecord)
 """Makes an event of a row, without the frame that `_make` is: a log has many."""
+
+_BEFORE_WAKE: Final = (str, int, int, str, str, int, int)
+_AFTER_WAKE: Final = (str, str, str, int, str, int, str, int, int, int)
+_WHETHER: Final = (int, type(None))
+_ROW_TYPES: Final = frozenset(
+    (*_BEFORE_WAKE, wake, *_AFTER_WAKE, ended) for wake, ended in itertools.product(_WHETHER, _WHETHER)
+)
+_REQUEST_TYPES: Final = frozenset({(int, str, str, int, bytes)})
+"""What the columns of rows hold. SQLite keeps whatever is written there by hand, and a comparison would fail far from here."""
 
 Read: TypeAlias = Callable[[sqlite3.Connection], object]
 
@@ -98,19 +109,39 @@ def ids(raw: sqlite3.Connection, *, after: str, prefix: str, limit: int) -> list
 
 def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int, *, above: int) -> list[Request]:
     """Return the requests that no append has consumed."""
-    return [Request._make(row) for row in raw.execute(_PENDING, (execution_id, incarnation, above))]
+    return [_request(row) for row in raw.execute(_PENDING, (execution_id, incarnation, above))]
+
+
+def _request(found: Sequence[object]) -> Request:
+    if _types(found) not in _REQUEST_TYPES:
+        raise WrongType(f"a row of requests holds {_told(found)}")
+    return Request._make(found)
+
+
+def _execution(found: Sequence[object], now: int) -> ExecutionRow:
+    if _types(found) not in _ROW_TYPES:
+        raise WrongType(f"the row of {found[0]!r} in executions holds {_told(found)}")
+    return execution_row(found, now=now)
+
+
+def _types(found: Sequence[object]) -> tuple[type, ...]:
+    return tuple(map(type, found))
+
+
+def _told(found: Sequence[object]) -> str:
+    return ", ".join(f"{type(value).__name__} {value!r:.40}" for value in found)
 
 
 def row(raw: sqlite3.Connection, execution_id: str, *, now: int) -> ExecutionRow | None:
     """Return the index row of one execution, with its lease at *now* (ms since the epoch)."""
     found = raw.execute(_ROW, (execution_id,)).fetchone()
-    return execution_row(found, now=now) if found else None
+    return _execution(found, now) if found else None
 
 
 def rows_of(raw: sqlite3.Connection, runs: Sequence[int], *, now: int) -> dict[int, ExecutionRow]:
     """Return the index rows of some lives."""
     found = raw.execute(_ROWS_OF, (orjson.dumps(runs).decode(),))
-    return {each.incarnation: each for each in (execution_row(values, now=now) for values in found)}
+    return {each.incarnation: each for each in (_execution(values, now) for values in found)}
 
 
 def find(raw: sqlite3.Connection, query: ExecutionQuery, *, now: int) -> list[ExecutionRow]:
@@ -120,7 +151,7 @@ def find(raw: sqlite3.Connection, query: ExecutionQuery, *, now: int) -> list[Ex
     parameters = [value for _, values in conditions for value in values]
     statement = f"{_ROWS} {where} {_NEWEST_FIRST}"
     rows = raw.execute(statement, (*parameters, query.limit))
-    return [execution_row(found, now=now) for found in rows]
+    return [_execution(found, now) for found in rows]
 
 
 def _conditions(query: ExecutionQuery) -> list[tuple[str, Sequence[object]]]:

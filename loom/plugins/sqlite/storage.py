@@ -7,6 +7,8 @@ a long read holds up no append.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -99,6 +101,14 @@ class SqliteStorage(
         )
         file = self._settings.file
         self._contents = FileContent(file.with_name(file.name + CONTENT_SUFFIX), clock=self._settings.clock)
+
+    async def place(self) -> str:
+        """Return what tells the file from others, by whatever links it was reached; see `Located`."""
+        file = self._settings.file
+        with contextlib.suppress(FileNotFoundError):
+            found = await asyncio.to_thread(file.stat)
+            return f"file:{found.st_dev}:{found.st_ino}"
+        return f"file:{file}"
 
     def content_store(self) -> FileContent:
         """Return where the contents of its runs live: in a folder beside the database, `loom.db.content`."""

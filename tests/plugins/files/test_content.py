@@ -120,6 +120,22 @@ async def test_a_content_that_was_cut_short_is_whole_again_once_it_is_put(
     assert await store.get_many([ref]) == {ref: b"a page of words"}
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_content_with_other_bytes_of_the_same_size_is_itself_again_once_it_is_put(
+    store: FileContent, tmp_path: Path, streamed: bool
+) -> None:
+    ref = await store.put(b"a page of words")
+    (tmp_path / "content" / ref[:2] / ref).write_bytes(b"a page of WORDS")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"a page of words"
+
+    again = (await store.put_stream(pieces())).ref if streamed else await store.put(b"a page of words")
+
+    assert again == ref
+    assert (tmp_path / "content" / ref[:2] / ref).read_bytes() == b"a page of words"
+
+
 async def test_the_time_of_a_touch_is_that_of_the_file(store: FileContent, tmp_path: Path) -> None:
     ref = await store.put(ADA)
     file = tmp_path / "content" / ref[:2] / ref

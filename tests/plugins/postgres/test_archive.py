@@ -13,5 +13,18 @@ class TestPostgresArchive(ArchiveStoreConformance):
 
 
 @pytest.mark.proves("LIF-05")
-async def test_every_golden_log_is_compacted_into_the_same_database(store: PostgresStorage) -> None:
-    await compact_every_golden_log(store, store)
+async def test_every_golden_log_is_compacted_into_another_database(store: PostgresStorage, bare: str) -> None:
+    archive = PostgresStorage(bare)
+    await compact_every_golden_log(store, archive)
+    await archive.close()
+
+
+async def test_a_database_is_known_by_whichever_address_it_is_reached(
+    store: PostgresStorage, dsn: str, bare: str
+) -> None:
+    again, other = PostgresStorage(dsn, connections=1), PostgresStorage(bare, connections=1)
+
+    assert await again.place() == await store.place() != await other.place()
+
+    await again.close()
+    await other.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from loom.core.errors import InvalidDeclaration
-from loom.devtools.conformance.logs import REFUND, after, appended, first, payloads
+from loom.devtools.conformance.logs import REFUND, after, appended, first, insert, payloads
+from loom.plugins.files import FileContent
 from loom.plugins.sqlite import SqliteStorage
+from loom.plugins.sqlite.contents import SqliteContent
+from loom.plugins.sqlite.location import path_of
 from loom.plugins.sqlite.schema import APPLICATION_ID
 from loom.spi.errors import StoreCorrupt, StoreError, StoreNewer, StoreNotFound, StoreUnavailable
 from tests.plugins.sqlite.processes import finish, start
@@ -250,3 +254,56 @@ def _allow(path: Path, mode: int) -> None:
 
 def _names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE requests SET number = 'first'", "str 'first'"),
+        ("UPDATE requests SET body = 7", "int 7"),
+        ("UPDATE executions SET parent = x'00'", "bytes b'\\x00'"),
+        ("UPDATE executions SET wake_at = 'soon'", "str 'soon'"),
+        ("UPDATE executions SET gates = x'ff'", "bytes b'\\xff'"),
+    ],
+)
+async def test_a_row_with_something_else_than_ours_in_it_is_told_as_damage(
+    store: SqliteStorage, tmp_path: Path, statement: str, told: str
+) -> None:
+    begun = await appended(store, first(REFUND, b"1"))
+    await insert(store, begun, key="gate:1")
+    with sqlite3.connect(tmp_path / "loom.db") as raw:
+        raw.execute(statement)
+    raw.close()
+
+    async def look() -> None:
+        await store.pending(REFUND, begun.incarnation)
+        await store.row(REFUND)
+
+    with pytest.raises(StoreCorrupt, match=re.escape(told)):
+        await look()
+
+    await store.close()
+    assert await payloads(store, REFUND) == [b"1"]
+
+
+@pytest.mark.parametrize("path", [":memory:", "file:loom.db?mode=memory", "file:x"])
+async def test_what_sqlite_takes_for_something_else_than_a_file_is_refused_everywhere(path: str) -> None:
+    for make in (
+        lambda: SqliteStorage(path),
+        lambda: SqliteContent(path),
+        lambda: FileContent(path),
+        lambda: path_of(path),
+        lambda: path_of(f"sqlite:{path}"),
+    ):
+        with pytest.raises(InvalidDeclaration, match="names no f"):
+            make()
+
+
+async def test_a_store_is_known_by_whichever_link_it_is_found(tmp_path: Path, store: SqliteStorage) -> None:
+    await store.open()
+    (tmp_path / "link.db").symlink_to(tmp_path / "loom.db")
+    (tmp_path / "hard.db").hardlink_to(tmp_path / "loom.db")
+    places = [await SqliteStorage(tmp_path / name).place() for name in ("loom.db", "link.db", "hard.db", "other.db")]
+
+    assert len(set(places)) == 2
+    assert len(set(places[:3])) == 1
