@@ -151,7 +151,9 @@ def _python(block: Block, shelf: Path) -> Act:
     return Act(block.line, shell, 0, tuple(_PRINTS.findall(block.text)))
 
 
-def faults(acts_: list[Act], folder: Path, shelf: Path, *, programs: Path | None = None) -> list[str]:
+def faults(
+    acts_: list[Act], folder: Path, shelf: Path, *, programs: Path | None = None, timeout_s: float = 100
+) -> list[str]:
     """Run *acts_* in one shell in *folder*, and return what did not come out as promised.
 
     `loom` and `python` are those in *programs*, else processes that start on their own; so does, always, what goes on behind.
@@ -165,7 +167,7 @@ def faults(acts_: list[Act], folder: Path, shelf: Path, *, programs: Path | None
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=timeout_s,
         check=False,
     )
     said, *told = done.stdout.split(f"\n{_MARK}")

@@ -69,13 +69,14 @@ def test_what_a_page_types_runs_and_prints_what_it_shows(
         for page, name in NAMES.items()
     ],
 )
+@pytest.mark.timeout(550)
 def test_it_does_so_where_each_command_is_a_process_that_starts_on_its_own(
     page: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     shelf = tmp_path_factory.mktemp("shelf")
     acts = list(pages.acts(page.read_text("utf-8"), shelf))
 
-    assert pages.faults(acts, folder, shelf) == []
+    assert pages.faults(acts, folder, shelf, timeout_s=500) == []
 
 
 @each_page
