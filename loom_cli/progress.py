@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from rpds import HashTrieMap
 
+from loom.core.envelope import EDITED
 from loom.core.identity import unescape
 from loom.core.ids import ExecutionId
 from loom.core.state import UNTRIED, ExecutionState, empty_state
@@ -163,7 +164,8 @@ def _line(look: _Look, place: _Place) -> Line:
     if outcome is None:
         return _open_line(look, start, name)
     failure = failure_of(outcome)
-    time = duration(outcome.at - start.at) if outcome is not start else ""
+    is_own = outcome is not start and EDITED not in outcome.metadata  # an edit puts an outcome there, whenever that is
+    time = duration(outcome.at - start.at) if is_own else ""
     tried = tried_words(look.progress, start)
     if failure is not None:
         return Line(0, "failed", name, time, joined(tried, one_line(failure)))

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from loom.core.envelope import EventEnvelope
+from loom.core.envelope import EDITED, EventEnvelope
 from loom.core.identity import scope_of
 from loom.core.json import JsonObject
 from loom.core.state import TERMINAL, ExecutionState
@@ -181,6 +181,7 @@ class Timeline:
             self._begin(event, begun)
         elif start is not None and start in self.calls:
             took, attempt = self._go_on(event, self.calls[start])
+            took = None if EDITED in event.metadata else took
         else:
             start = None
             self._of_the_run(event)

@@ -10,6 +10,7 @@ from loom_cli.screen import Styled, cell_len
 from loom_cli.tui import model as moves
 from loom_cli.tui import source_pane
 from loom_cli.tui.calls_pane import CallLines
+from loom_cli.tui.changes_pane import change_nodes
 from loom_cli.tui.event_pane import event_nodes
 from loom_cli.tui.gates_pane import gate_nodes
 from loom_cli.tui.keys import foot
@@ -18,7 +19,7 @@ from loom_cli.tui.nodes import Key, Node, Shown, shown
 from loom_cli.tui.open_log import OpenLog
 from loom_cli.tui.rows import head_line, load_line, place_line, row_line
 from loom_cli.tui.source_pane import Sources
-from loom_cli.tui.state_pane import DIGEST_MAX, change_nodes, digest_of, state_nodes
+from loom_cli.tui.state_pane import DIGEST_MAX, digest_of, state_nodes
 from loom_cli.tui.widgets import Line, Listing, Row
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""The state at the cursor as a tree, with what changed marked; and what changed alone. Pure."""
+"""The state at the cursor as a tree, with what changed marked. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -23,7 +23,6 @@ from loom_cli.wording import counted
 
 Event = EventEnvelope[Any]
 
-_UNTOLD: Final = frozenset({"id", "ordinal", "digest", "start"})
 _NEWEST: Final = 100
 DIGEST_MAX: Final = 2_000
 """The state of a longer run is named only when somebody asks: to name it, the whole of it is walked."""
@@ -196,64 +195,8 @@ def _cuts(state: ExecutionState, log: OpenLog, mark_of: MarkOf) -> Iterator[Node
     yield Node(key, label, lambda: children, mark_of(key))
 
 
-# -- what changed --------------------------------------------------------------------------------------------------------
-
-
 def _changes(log: OpenLog, model: Model) -> list[Change] | None:
     against = model.mark if model.mark is not None and model.mark != model.at else None
     if against is not None and abs(against - model.at) > LARGE:
         against = None  # what is so far apart is compared in the pane of changes alone
     return log.changes(model.at, against)
-
-
-def change_nodes(log: OpenLog, model: Model) -> list[Node]:
-    """Return what is different at the cursor from the marked event, or from the one before."""
-    against = model.mark if model.mark is not None and model.mark != model.at else None
-    found = log.changes(model.at, against)
-    before = f"event {log.rows[against].sequence}" if against is not None else _before(log, model)
-    title = line(("title",), Styled(f"from {before} to event {log.rows[model.at].sequence}", "quiet"))
-    if found is None:
-        return [line(("gone",), Styled("the state before is not known: its events were moved to an archive", "quiet"))]
-    quiet = [change for change in found if change.path in (("sequence",), ("at",))]
-    told = [change for change in found if change not in quiet]
-    nodes = [node for change in told for node in _change_nodes(change, log)]
-    if not told:
-        nodes = [line(("none",), Styled("nothing is different but the number and the time", "quiet"))]
-    return [title, *nodes]
-
-
-def _before(log: OpenLog, model: Model) -> str:
-    return f"event {log.rows[model.at - 1].sequence}" if model.at else "nothing"
-
-
-def _change_nodes(change: Change, log: OpenLog) -> Iterator[Node]:
-    key = ("change", *change.path)
-    yield line(key, Styled(" \u203a ".join(_path_words(change.path, log)), "name"))
-    for side, value in (("before", change.before), ("after", change.after)):
-        if value is not MISSING:
-            node = _event_node((*key, side), value) if _is_event(value) else value_node((*key, side), "", value)
-            mark: Mark = "gone" if side == "before" else "new"
-            yield node._replace(label=(Styled("  "), *node.pieces), mark=mark)
-
-
-def _is_event(value: Any) -> bool:
-    return isinstance(value, dict) and {"sequence", "type", "payload"} <= value.keys()
-
-
-def _event_node(key: Key, event: dict[str, Any]) -> Node:
-    """Return an event of a state with what it says first."""
-    payload = event["payload"]
-    said = (
-        {name: value for name, value in payload.items() if name not in _UNTOLD}
-        if isinstance(payload, dict)
-        else payload
-    )
-    label = (Styled(f"{event['type']} ", ""), Styled(brief(as_read(said)) if said else "", "quiet"))
-    return Node(key, label, lambda: [value_node((*key, name), name, value) for name, value in event.items()])
-
-
-def _path_words(path: Sequence[str], log: OpenLog) -> Iterator[str]:
-    for at, part in enumerate(path):
-        start = int(part) if at == 1 and part.isdecimal() else None
-        call = log.call(log.index(start)) if start is not None else None
-        yield f"{part} {call.id}" if call is not None else part

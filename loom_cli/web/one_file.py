@@ -22,7 +22,7 @@ from loom_cli.web.inspector import Inspector
 from loom_cli.web.kept_runs import KeptRun
 from loom_cli.web.page_files import page_files
 from loom_cli.web.shortening import compact, short
-from loom_cli.web.views import call_short, line_json, moment_json
+from loom_cli.web.views import call_short, cause_json, line_json, moment_json
 
 Json: TypeAlias = Any
 
@@ -83,7 +83,10 @@ async def _page_of(store: RunReader, text: str, at: int | None, cli: Cli) -> str
 
 
 def run_data(kept: KeptRun, run: Json, branches: Json, *, at: int | None = None) -> Json:
-    """Return all that the page needs of a run, to be drawn without a server. Pure."""
+    """Return all that the page needs of a run, to be drawn without a server. Pure.
+
+    It is opened *at* an event; None: where the run stands, or at what it failed by.
+    """
     moments, timeline = kept.moments, kept.timeline
     sequences = [event.sequence for event in moments.events if event.sequence >= moments.first]
     about = {
@@ -94,7 +97,7 @@ def run_data(kept: KeptRun, run: Json, branches: Json, *, at: int | None = None)
     }
     return {
         "about": about,
-        "at": at,
+        "at": _first_seen(kept.moments.now) if at is None else at,
         "run": run,
         "lines": [line_json(e, row, moments) for e, row in zip(moments.events, timeline.rows, strict=True)],
         "events": [_long(event_json(event)) for event in moments.events],
@@ -109,6 +112,11 @@ def run_data(kept: KeptRun, run: Json, branches: Json, *, at: int | None = None)
         },
         "branches": branches,
     }
+
+
+def _first_seen(state: ExecutionState) -> int | None:
+    cause = cause_json(state) if state.status == "failed" else None
+    return None if cause is None else int(cause["end"])
 
 
 def _moment(kept: KeptRun, n: int, *, digest: bool) -> Json:

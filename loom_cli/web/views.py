@@ -108,12 +108,23 @@ def run_json(state: ExecutionState, row: ExecutionRow | None, moments: Moments) 
             name: _for_people(getattr(facts, name))
             for name in ("attributes", "input", "result", "failure", "difference")
         },
+        "cause": cause_json(state),
         "chain": facts.chain[0] if facts.chain else None,
         "parent": {"id": parent["execution_id"], "step": parent.get("step")} if parent.get("execution_id") else None,
         "source": dict(facts.forked.payload.source) if facts.forked is not None else None,
         "driver": _driver_words(row) if row is not None else None,
         "gates": len(state.gates),
     }
+
+
+def cause_json(state: ExecutionState) -> Json:
+    """Return the call that the run failed by: its id, the events that it goes from and to, and its arguments; None: it failed by none."""
+    settled = next((each for each in state.settled if each.start.sequence == state.facts.cause), None)
+    if settled is None or state.facts.cause is None:
+        return None
+    start, end = settled
+    args = _for_people(getattr(start.payload, "args", None))
+    return {"id": start.payload.id, "start": start.sequence, "end": end.sequence, "args": args}
 
 
 def _for_people(value: Json) -> Json:

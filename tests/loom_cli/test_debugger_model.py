@@ -16,6 +16,7 @@ from loom.lenses.sifting import sift_of
 from loom_cli.screen import Styled
 from loom_cli.tui import model as moves
 from loom_cli.tui.calls_pane import CallLines
+from loom_cli.tui.changes_pane import change_nodes
 from loom_cli.tui.event_pane import event_nodes
 from loom_cli.tui.exporting import view_json, view_text
 from loom_cli.tui.gates_pane import gate_nodes
@@ -24,7 +25,7 @@ from loom_cli.tui.model import Model
 from loom_cli.tui.nodes import BRIEF_MAX, GROUP, Node, brief, shown, value_node
 from loom_cli.tui.open_log import OpenLog
 from loom_cli.tui.rows import head_line, place_line, row_line
-from loom_cli.tui.state_pane import change_nodes, state_nodes
+from loom_cli.tui.state_pane import state_nodes
 from tests.golden import logs
 
 VALUES = st.recursive(
@@ -208,3 +209,22 @@ def test_a_log_that_is_damaged_is_shown_as_far_as_it_can_be_read() -> None:
 
     assert len(log.rows) == 2
     assert log.problem is not None
+
+
+def test_what_changed_from_a_mark_is_told_by_calls_in_the_words_of_the_timeline() -> None:
+    log = opened("gates")
+    last = len(log.rows) - 1
+    told = [(node.mark, text(node.pieces).strip()) for node in change_nodes(log, Model(at=last, mark=0))]
+    back = [(node.mark, text(node.pieces).strip()) for node in change_nodes(log, Model(at=1, mark=3))]
+
+    assert told[:7] == [
+        ("", "from event 0 to event 24"),
+        ("", "status"),
+        ("gone", '"running"'),
+        ("new", '"completed"'),
+        ("", "1 approval"),
+        ("new", 'GATE_OPENED  {"amount": "99.90"}'),
+        ("new", 'GATE_ANSWERED  by ada  {"approved": true, "reason": "fine \u00e9"}'),
+    ]
+    assert told[-2:] == [("", "facts \u203a result"), ("new", '"fine \u00e9"')]
+    assert ("gone", "GATE_OPENED") not in back

@@ -219,6 +219,7 @@ async def test_changes_are_from_the_event_before_or_from_the_mark(project: Proje
         text = "\n".join(looker.pane())
         assert "from event 13 to event 17" in text
         assert "facts \u203a result" in text
+        assert "outcomes" not in text
         await looker.press("apostrophe")
         assert "event 13 of" in looker.row("place")
 

@@ -55,6 +55,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     forked = loom("fork", "p1", *edit, "--id", "p2", "--app", "ways:app", folder=tmp_path)
     assert "all else stops it (with --live it is done, for real)" in forked.out
     stopped = loom("resume", "p2", "--app", "ways:app", folder=tmp_path)
+    assert not [line for line in stopped.err.splitlines() if "weigh done in" in line]
     assert (stopped.status, "p2 asks for truck, which p1 never asked" in stopped.err) == (3, True)
     return tmp_path
 

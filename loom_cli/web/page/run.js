@@ -108,15 +108,15 @@ export function runPage(id, go) {
         fact("fork of", run.source && [link(run.source.execution_id), ` after event ${run.source.sequence}`]),
         fact("goes on as", run.next && link(run.next)),
         fact("archived", run.first > 0 ? `up to event ${run.first}` : null)),
-      h("div", { class: "values" }, valueOf("input", run.input, 0, ["payload", "input"]), valueOf("result", run.result, run.last, ["payload", "result"]), valueOf("failure", run.failure, run.last, ["payload", "failure"]), valueOf("attributes", run.attributes.value && Object.keys(run.attributes.value).length ? run.attributes : null, 0, ["payload", "attributes"]), valueOf("difference", run.difference, run.last, ["payload", "difference"])),
+      h("div", { class: "values" }, valueOf("input", run.input, 0, ["payload", "input"]), valueOf("result", run.result, run.last, ["payload", "result"]), valueOf("failure", run.failure, run.last, ["payload", "failure"]), run.failure && run.cause && valueOf("cause", run.cause.args, run.cause.start, ["payload", "args"], `asked of ${run.cause.id}`), valueOf("attributes", run.attributes.value && Object.keys(run.attributes.value).length ? run.attributes : null, 0, ["payload", "attributes"]), valueOf("difference", run.difference, run.last, ["payload", "difference"])),
       run.children.length ? h("p", { class: "kin" }, "children: ", run.children.slice(0, 20).map((child) => [link(child.id), " ", pill(child.status), " "])) : null);
   }
 
-  function valueOf(name, short, n, path) {
+  function valueOf(name, short, n, path, label = name) {
     if (!short) return null;
     const isSmall = short.value === null || typeof short.value !== "object";
     const shown = tree(short, { whole: source.about.file ? null : (more) => whole(n, more, "event", path), elsewhere: source.about.elsewhere, open: 1 });
-    return isSmall ? h("div", { class: `known ${name}` }, h("span", { class: "name" }, name), shown) : h("details", { class: `known ${name}`, open: name === "failure" }, h("summary", {}, name), shown);
+    return isSmall ? h("div", { class: `known ${name}` }, h("span", { class: "name" }, label), shown) : h("details", { class: `known ${name}`, open: name === "failure" || name === "cause" }, h("summary", {}, label), shown);
   }
 
   /** Goes to event `n`. */

@@ -67,6 +67,17 @@ def test_it_holds_every_event_and_every_state_of_the_run(project: Project) -> No
         assert (moment["digest"], moment["status"]) == (shown["digest"], shown["status"])
 
 
+def test_a_failed_run_is_opened_at_what_it_failed_by_with_what_that_was_asked(project: Project) -> None:
+    _, failed = written(project, "broken-1")
+    _, done = written(project, "refund-41")
+    cause = failed["run"]["cause"]
+
+    assert failed["events"][failed["at"]]["value"]["type"] == "STEP_FAILED"
+    assert (cause["end"], cause["args"]["value"]) == (failed["at"], {"n": 99})
+    assert failed["events"][cause["start"]]["value"]["payload"]["id"] == cause["id"]
+    assert (done["at"], done["run"]["cause"]) == (None, None)
+
+
 def test_nothing_in_the_data_ends_its_element() -> None:
     html = html_of({"evil": EVIL, EVIL: [EVIL]}, page_files())
 
