@@ -76,6 +76,54 @@ class Database:
         self._raw.close()
 
 
+class ReadDatabase(Database):
+    """A connection of who only looks, perhaps for days: it is to what lies at the path now.
+
+    Where the file was replaced (a backup was put there, say) it is opened anew, and where it is gone that is said; else SQLite would
+    read on in the old one. Where another has migrated it, it is looked at whether this code reads that.
+    """
+
+    def __init__(self, settings: SqliteSettings) -> None:
+        self._file = identity(settings.path)
+        super().__init__(settings, _readable(settings))
+        self._schema = _schema_of(self._raw)
+
+    def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what *work* returns; see `Database.run`.
+
+        Raises:
+            StoreNotFound: there is no database any more.
+            StoreNewer: it was migrated by a newer Loom.
+        """
+        return patiently(self._settings, lambda: work(self._present(), *args, **kwargs))
+
+    def _present(self) -> sqlite3.Connection:
+        file = identity(self._settings.path)
+        if file != self._file:
+            raw = _readable(self._settings)
+            self._raw.close()
+            self._raw, self._file, self._schema = raw, file, _schema_of(raw)
+        elif (found := _schema_of(self._raw)) != self._schema:
+            schema.accept_for_reading(self._raw, url=self.url)
+            self._schema = found
+        return self._raw
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return which file lies at *path*, None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _schema_of(raw: sqlite3.Connection) -> int:
+    """Return a number that is another once somebody has changed the tables."""
+    [number] = raw.execute("PRAGMA schema_version").fetchone()
+    return int(number)
+
+
 def behind_links(path: Path) -> Path:
     """Return the file that *path* leads to, be it there or not: SQLite keeps its log beside that, and not beside a link to it."""
     return Path(os.path.realpath(path))
@@ -87,6 +135,8 @@ def open_reader(settings: SqliteSettings) -> Database:
     Raises:
         StoreNotFound: there is no database, or an empty one.
     """
+    if settings.readonly:
+        return patiently(settings, lambda: ReadDatabase(settings))
     return Database(settings, patiently(settings, lambda: _readable(settings)))
 
 

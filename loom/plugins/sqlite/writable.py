@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from loom.plugins.sqlite import schema
-from loom.plugins.sqlite.connection import Database, SqliteSettings, connect, patiently, refuse_impossible
+from loom.plugins.sqlite.connection import Database, SqliteSettings, connect, identity, patiently, refuse_impossible
 from loom.plugins.sqlite.going_on import Places
 from loom.plugins.sqlite.wal import WalGuard, wal_safety
 from loom.spi.errors import StoreUnavailable
@@ -26,7 +25,7 @@ class WritableDatabase(Database):
         self._guard = guard
         self.now_ms = settings.clock.now_ms
         self.places = Places()
-        self._file = _identity(settings.path)
+        self._file = identity(settings.path)
 
     def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what *work* returns once its transaction is durable; *work* may run again after a busy lock."""
@@ -49,7 +48,7 @@ class WritableDatabase(Database):
 
     def _refuse_another_file(self) -> None:
         # SQLite goes on writing into a file that was deleted, and lays its log over one that was put in its place.
-        if _identity(self._settings.path) != self._file:
+        if identity(self._settings.path) != self._file:
             hint = (
                 "Put the file back, or start again with the one that is there; what was committed is in the old file."
             )
@@ -83,14 +82,6 @@ def _writable(settings: SqliteSettings, guard: WalGuard) -> sqlite3.Connection:
         raw.close()
         raise
     return raw
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _use_wal(raw: sqlite3.Connection, settings: SqliteSettings) -> None:

@@ -13,8 +13,12 @@ import pytest
 
 import loom
 from loom.core.ids import ExecutionId
+from loom.devtools.conformance.logs import first
 from loom.kernel.errors import LogCorrupt
-from loom.spi.errors import StoreCorrupt, StoreUnavailable
+from loom.plugins.sqlite import SqliteStorage
+from loom.plugins.sqlite.schema import SCHEMA_VERSION
+from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound, StoreUnavailable
+from loom.spi.event_store import ExecutionQuery
 
 FORKED = """
 import asyncio, os, sys
@@ -56,6 +60,45 @@ async def test_no_effect_runs_once_the_database_is_gone(tmp_path: Path) -> None:
 
     assert ran == [0, 1]
     await app.close()
+
+
+async def test_who_only_looks_is_told_that_the_database_is_gone_and_sees_the_one_that_is_put_there(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "loom.db"
+    for name in ("first", "second"):
+        storage = SqliteStorage(tmp_path / f"{name}.db")
+        await storage.append([first(ExecutionId(name), b"0")])
+        await storage.close()
+    (tmp_path / "first.db").rename(file)
+    reader = SqliteStorage(file, readonly=True)
+    assert [row.execution_id for row in await reader.find(ExecutionQuery())] == ["first"]
+
+    file.unlink()
+    with pytest.raises(StoreNotFound):
+        await reader.find(ExecutionQuery())
+    (tmp_path / "second.db").rename(file)
+
+    assert [row.execution_id for row in await reader.find(ExecutionQuery())] == ["second"]
+    await reader.close()
+
+
+async def test_who_only_looks_is_told_that_a_newer_loom_has_migrated_the_database(tmp_path: Path) -> None:
+    file = tmp_path / "loom.db"
+    writer, reader = SqliteStorage(file), SqliteStorage(file, readonly=True)
+    await writer.append([first(ExecutionId("r"), b"0")])
+    await reader.find(ExecutionQuery())
+    raw = sqlite3.connect(file)
+    raw.executescript("CREATE TABLE of_later (a); PRAGMA user_version = 999")
+
+    with pytest.raises(StoreNewer, match="version 999"):
+        await reader.find(ExecutionQuery())
+
+    raw.executescript(f"DROP TABLE of_later; PRAGMA user_version = {SCHEMA_VERSION}")
+    raw.close()
+    assert len(await reader.find(ExecutionQuery())) == 1
+    await reader.close()
+    await writer.close()
 
 
 def test_a_process_that_was_forked_opens_the_store_anew(tmp_path: Path) -> None:
