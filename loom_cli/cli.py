@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from loom.spi.archive_store import ArchiveStore
     from loom.spi.event_store import Storage
     from loom.spi.where import Where
+    from loom.spi.where_text import Columns
 
 T = TypeVar("T")
 
@@ -140,8 +141,12 @@ class Cli:
         name = store_name(store, folder=self.folder)
         return _opened(name if name.text else name._replace(text=str(DEFAULT_PATH)), readonly=readonly)
 
-    def where(self, wheres: Sequence[str] | None, names: Sequence[str] | None) -> Where | None:
+    def where(
+        self, wheres: Sequence[str] | None, names: Sequence[str] | None, *, rows_of: Callable[[], Storage] | None = None
+    ) -> Where | None:
         """Return the condition that `--where` and the names of saved queries come to, seen from now; None: no condition.
+
+        It may name what rows of read models have in the store that *rows_of* gives; None: those are not asked for.
 
         Raises:
             WhereInvalid: one cannot be read.
@@ -153,7 +158,14 @@ class Cli:
 
         now_ms = self.now_ms()
         saved = project_queries(self.folder, now_ms=now_ms) if names else []
-        return where_of(wheres or (), names or (), saved, now_ms=now_ms)
+        return where_of(wheres or (), names or (), saved, now_ms=now_ms, columns=lambda: self._columns(rows_of))
+
+    def _columns(self, rows_of: Callable[[], Storage] | None) -> Sequence[Columns]:
+        if rows_of is None:
+            return ()
+        from loom_cli.columns import columns_of
+
+        return self.run(columns_of(rows_of()))
 
     def app(
         self, reference: str | None, *, store: str | None = None, strict: bool = False, elsewhere: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from loom.core.errors import LoomError
 from loom.plugins.sqlite.location import loom_table, nearest_project
 from loom.spi.where import Where, both
-from loom.spi.where_text import WhereInvalid, parse_where
+from loom.spi.where_text import Columns, WhereInvalid, parse_where
 from loom_cli.errors import Usage
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -59,15 +59,30 @@ def project_queries(folder: Path, *, now_ms: int) -> list[Saved]:
     return saved_queries(loom_table(project), now_ms=now_ms) if project is not None else []
 
 
-def where_of(wheres: Sequence[str], names: Sequence[str], saved: Sequence[Saved], *, now_ms: int) -> Where | None:
+def where_of(
+    wheres: Sequence[str],
+    names: Sequence[str],
+    saved: Sequence[Saved],
+    *,
+    now_ms: int,
+    columns: Callable[[], Sequence[Columns]] = tuple,
+) -> Where | None:
     """Return the condition that all of *wheres* and of the *saved* queries with these *names* are; None where there are none.
+
+    Only where one cannot be read without is it asked which *columns* the read models have.
 
     Raises:
         WhereInvalid: a text is no condition.
         Usage: there is no such query, or it cannot be used.
     """
     texts = [*wheres, *(_named(name, saved) for name in names)]
-    return both(*(parse_where(text, now_ms=now_ms) for text in texts))
+    try:
+        return both(*(parse_where(text, now_ms=now_ms) for text in texts))
+    except WhereInvalid:
+        known = columns()
+        if not known:
+            raise
+    return both(*(parse_where(text, now_ms=now_ms, columns=known) for text in texts))
 
 
 def _named(name: str, saved: Sequence[Saved]) -> str:

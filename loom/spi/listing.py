@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from loom.core.ids import ExecutionId
 from loom.spi.event_store import ExecutionQuery, ExecutionRow, IndexRow
-from loom.spi.where import fits
+from loom.spi.where import Bodies, fits, no_bodies
 
 
 def matches(execution_id: ExecutionId, index: IndexRow, query: ExecutionQuery) -> bool:
@@ -23,9 +23,9 @@ def matches(execution_id: ExecutionId, index: IndexRow, query: ExecutionQuery) -
     )
 
 
-def newest(rows: Iterable[ExecutionRow], query: ExecutionQuery) -> list[ExecutionRow]:
+def newest(rows: Iterable[ExecutionRow], query: ExecutionQuery, bodies: Bodies = no_bodies) -> list[ExecutionRow]:
     """Return those of the rows that match which fit its condition, newest first, up to its limit."""
-    fitting = [row for row in rows if query.where is None or fits(row, query.where)]
+    fitting = [row for row in rows if query.where is None or fits(row, query.where, bodies)]
     return sorted(fitting, key=_age, reverse=True)[: query.limit]
 
 

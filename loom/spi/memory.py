@@ -42,6 +42,7 @@ from loom.spi.ref_memory import MemoryRefs
 from loom.spi.schedule_memory import MemorySchedules
 from loom.spi.snapshot_memory import MemorySnapshots
 from loom.spi.snapshot_store import Snapshot
+from loom.spi.where import Field
 
 
 class MemoryStorage(
@@ -167,7 +168,12 @@ class MemoryStorage(
         logs = [log for log in self._logs.values() if matches(log.execution_id, log.index, query)]
         if query.tips:
             logs = [log for log in logs if log.index.link == last(log.index.chain)]
-        return newest([self._kept.row(log, now) for log in logs], query)
+        return newest([self._kept.row(log, now) for log in logs], query, self._body)
+
+    def _body(self, row: ExecutionRow, field: Field) -> str:
+        log = self._logs.get(row.execution_id)
+        kept = log.models.get((field.model, field.version)) if log is not None else None
+        return kept.row.body.decode() or "{}" if kept is not None else "{}"
 
     async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:
         """Return the index row of one execution, None when there is no such execution."""

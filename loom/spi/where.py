@@ -19,7 +19,20 @@ if TYPE_CHECKING:
     from loom.spi.event_store import ExecutionRow
 
 FieldName: TypeAlias = Literal[
-    "id", "flow", "status", "started", "updated", "ended", "took", "wake", "parent", "chain", "gates", "length", "attr"
+    "id",
+    "flow",
+    "status",
+    "started",
+    "updated",
+    "ended",
+    "took",
+    "wake",
+    "parent",
+    "chain",
+    "gates",
+    "length",
+    "attr",
+    "row",
 ]
 Sign: TypeAlias = Literal["=", "<", "<=", ">", ">=", "~"]
 Scalar: TypeAlias = str | int | float | bool
@@ -30,10 +43,15 @@ TEXT_BYTES_MAX: Final = 1000
 
 
 class Field(NamedTuple):
-    """What is tested: times in ms since the epoch, `took` in ms, `gates` and `length` as numbers; or the *attribute* of that name."""
+    """What is tested: times in ms since the epoch, `took` in ms, `gates` and `length` as numbers; or the *attribute* of that name.
+
+    Of `row` it is what the row of the run has under that name, in the read model *model* and its *version*.
+    """
 
     name: FieldName
     attribute: str = ""
+    model: str = ""
+    version: str = ""
 
 
 class Compared(NamedTuple):
@@ -165,25 +183,36 @@ def gates_open(gates: str) -> int:
     return len(found) if isinstance(found, list) else 0
 
 
-def fits(row: ExecutionRow, where: Where) -> bool:
-    """Whether a run is as *where* says."""
+Bodies: TypeAlias = "Callable[[ExecutionRow, Field], str]"
+"""Gives the JSON text of the row that a read model has of a run; of none, an object without anything."""
+
+
+def no_bodies(row: ExecutionRow, field: Field) -> str:
+    """Return the row of a run where nobody keeps any."""
+    return "{}"
+
+
+def fits(row: ExecutionRow, where: Where, bodies: Bodies = no_bodies) -> bool:
+    """Whether a run is as *where* says; *bodies* are the rows of read models."""
     match where:
         case Every():
-            return all(fits(row, part) for part in where.parts)
+            return all(fits(row, part, bodies) for part in where.parts)
         case Some():
-            return any(fits(row, part) for part in where.parts)
+            return any(fits(row, part, bodies) for part in where.parts)
         case Not():
-            return not fits(row, where.part)
+            return not fits(row, where.part, bodies)
         case Known():
-            return _value(row, where.field) is not None
+            return _value(row, where.field, bodies) is not None
         case Among():
-            value = _value(row, where.field)
+            value = _value(row, where.field, bodies)
             return any(_holds(value, "=", each) for each in where.values)
         case Compared():
-            return _holds(_value(row, where.field), where.sign, where.value)
+            return _holds(_value(row, where.field, bodies), where.sign, where.value)
 
 
-def _value(row: ExecutionRow, field: Field) -> Scalar | None:
+def _value(row: ExecutionRow, field: Field, bodies: Bodies) -> Scalar | None:
+    if field.name == "row":
+        return searchable(bodies(row, field)).get(field.attribute)
     if field.name == "attr":
         return searchable(row.index.attributes).get(field.attribute)
     return _READ[field.name](row)

@@ -24,7 +24,7 @@ class Dialect(Protocol):
 
     @property
     def columns(self) -> Mapping[FieldName, str]:
-        """The expressions of the fields, without `attr`. Those not `NULLABLE` always have a value."""
+        """The expressions of the fields, without `attr` and `row`. Those not `NULLABLE` always have a value."""
         ...
 
     def contains(self, text: str) -> str:
@@ -33,6 +33,10 @@ class Dialect(Protocol):
 
     def attribute(self, leaf: Leaf) -> Sql:
         """Return the condition of the runs that have an attribute like that; it is never null."""
+        ...
+
+    def row(self, leaf: Leaf) -> Sql:
+        """Return the condition of the runs whose row in a read model is like that; it is never null."""
         ...
 
 
@@ -65,8 +69,8 @@ def _joined(parts: tuple[Where, ...], dialect: Dialect, word: str, *, negated: b
 
 
 def _leaf(leaf: Leaf, dialect: Dialect, *, negated: bool) -> Sql:
-    if leaf.field.name == "attr":
-        text, values = dialect.attribute(leaf)
+    if leaf.field.name in ("attr", "row"):
+        text, values = dialect.attribute(leaf) if leaf.field.name == "attr" else dialect.row(leaf)
         return Sql(f"NOT ({text})" if negated else text, values)
     match leaf:
         case Known():

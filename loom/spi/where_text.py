@@ -94,6 +94,14 @@ _SIGNS: Final[Mapping[str, tuple[Sign, bool]]] = {
 """What a sign says, and whether it says that it is not so."""
 
 
+class Columns(NamedTuple):
+    """What the rows of a read model have: the *names* in those of its newest *version*."""
+
+    model: str
+    version: str
+    names: frozenset[str]
+
+
 class WhereInvalid(LoomError):
     """A condition on runs that cannot be read. *at* is where, counted in characters from 0."""
 
@@ -127,13 +135,15 @@ class _Token(NamedTuple):
         return "nothing" if self.kind == "end" else repr(_short(self.text))
 
 
-def parse_where(text: str, *, now_ms: int, zone: tzinfo | None = None) -> Where:
+def parse_where(text: str, *, now_ms: int, zone: tzinfo | None = None, columns: Sequence[Columns] = ()) -> Where:
     """Return the condition that *text* is. Times are seen from *now_ms*; those that name no zone are in *zone* (None: the machine's).
+
+    *columns* are what can be asked of read models, as `MODEL.NAME`, or `NAME` alone where that is nothing else.
 
     Raises:
         WhereInvalid: it is none; where, and what was expected there.
     """
-    return _Parser(text, now_ms, zone).whole()
+    return _Parser(text, now_ms, zone, columns).whole()
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -175,8 +185,8 @@ def _span_ms(text: str) -> int:
 class _Parser:
     """One pass over *text*, by recursive descent."""
 
-    def __init__(self, text: str, now_ms: int, zone: tzinfo | None) -> None:
-        self._text, self._now, self._zone = text, now_ms, zone
+    def __init__(self, text: str, now_ms: int, zone: tzinfo | None, columns: Sequence[Columns]) -> None:
+        self._text, self._now, self._zone, self._columns = text, now_ms, zone, columns
         self._tokens: Sequence[_Token] = list(_tokens(text))
         self._at = self._tests = self._depth = 0
 
@@ -245,13 +255,30 @@ class _Parser:
                 attribute = self._take().text
             if attribute:
                 return _Tested(f"attr.{attribute}", Field("attr", attribute), "attribute")
+        if token.kind == "word" and (found := self._column(token)) is not None:
+            return _Tested(token.text, found, "attribute")
         raise self._no_field(token)
+
+    def _column(self, token: _Token) -> Field | None:
+        """Return what *token* names in the rows of a read model, None where it names nothing there."""
+        model, dot, name = token.text.rpartition(".")
+        of = [each for each in self._columns if each.model == model or not dot]
+        found = [each for each in of if name in each.names]
+        if len(found) > 1:
+            hint = f"Write {' or '.join(f'{each.model}.{name}' for each in found)}."
+            raise self._refused(f"several read models have {token.told}", token, hint=hint)
+        if dot and of and not found:
+            raise self._refused(
+                f"the rows of {model} have no {name!r}", token, hint=f"They have {', '.join(sorted(of[0].names))}."
+            )
+        return Field("row", name, found[0].model, found[0].version) if found else None
 
     def _no_field(self, token: _Token) -> WhereInvalid:
         if token.kind != "word":
             return self._refused(f"expected a field, found {token.told}", token, hint=f"As in {_EXAMPLES['status']}.")
         near = get_close_matches(token.text.lower(), FIELDS, n=1)
-        known = f"There are {', '.join(FIELDS)}, and attr.NAME for an attribute."
+        rows = "".join(f"; of {each.model}: {', '.join(sorted(each.names))}" for each in self._columns)
+        known = f"There are {', '.join(FIELDS)}, and attr.NAME for an attribute{rows}."
         hint = _MEANT.get(token.text.lower()) or (f"Did you mean {near[0]}? {known}" if near else known)
         return self._refused(f"runs have no field {token.told}", token, hint=hint)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from loom.core.ids import ExecutionId
+from loom.core.ids import ExecutionId, Incarnation
 from loom.devtools.conformance.logs import CLAIM, INDEX, REFUND, after, appended, first, row_of
-from loom.spi.event_store import ExecutionQuery, IndexRow, Storage
-from loom.spi.where_text import parse_where
+from loom.spi.event_store import Appended, ExecutionQuery, IndexRow, Storage
+from loom.spi.read_model_store import ModelRow, ReadModelStore
+from loom.spi.where import TEXT_BYTES_MAX
+from loom.spi.where_text import Columns, parse_where
 
 NOW = 100_000
 
@@ -121,6 +123,59 @@ class SearchConformance:
 
         assert await _found(store, "attr.v = null and gates = 0") == ["b", "a"]
 
+    async def test_what_a_row_of_a_read_model_has_is_found_by_a_value_of_its_kind(self, store: Storage) -> None:
+        if not isinstance(store, ReadModelStore):
+            return
+        bodies = {
+            "a": b'{"cost":5}',
+            "b": b'{"cost":"5"}',
+            "c": b'{"cost":true}',
+            "d": b'{"cost":5.5,"who":"Ada"}',
+            "e": b'{"cost":null}',
+            "f": b'{"cost":{}}',
+            "g": b'{"cost":"\\u0000"}',
+            "h": b'{"cost":"' + b"x" * (TEXT_BYTES_MAX + 1) + b'"}',
+            "i": b'{"cost":-1e3,"who":"\xc3\x84da"}',
+            "j": b"",
+        }
+        lives = await _rows(store, **{name: {} for name in (*bodies, "k")})
+        for version, put in (("2", bodies), ("1", {"k": b'{"cost":5}'})):
+            rows = [ModelRow(ExecutionId(name), lives[name], 0, body) for name, body in put.items()]
+            await store.put_model_rows("totals", version, rows)
+        await store.put_model_rows("other", "2", [ModelRow(ExecutionId("k"), lives["k"], 0, b'{"cost":5}')])
+
+        async def found(where: str) -> Sequence[str]:
+            return await _found(store, where, Columns("totals", "2", frozenset({"cost", "who"})))
+
+        assert await found("cost = 5") == ["b", "a"]
+        assert await found('cost = "5"') == ["b"]
+        assert await found("totals.cost > 5") == ["d"]
+        assert await found("cost >= 5") == ["d", "a"]
+        assert await found("cost < 0 and status != failed") == ["i"]
+        assert await found('cost < "6"') == ["b"]
+        assert await found("cost = true or cost > false") == ["c"]
+        assert await found("cost ~ 5") == ["b"]
+        assert await found("cost in (true, 5.5)") == ["d", "c"]
+        assert await found("who >= B") == ["i"]
+        assert await found("cost != null") == ["i", "d", "c", "b", "a"]
+        assert await found("cost = null") == ["k", "j", "h", "g", "f", "e"]
+        assert await found("not cost > 5") == ["k", "j", "i", "h", "g", "f", "e", "c", "b", "a"]
+
+    async def test_rows_that_go_forward_are_found_by_what_they_say_now(self, store: Storage) -> None:
+        if not isinstance(store, ReadModelStore):
+            return
+        lives = await _rows(store, a={})
+        columns = Columns("totals", "1", frozenset({"cost"}))
+        await store.put_model_rows("totals", "1", [ModelRow(ExecutionId("a"), lives["a"], 0, b'{"cost":1}')])
+        begun = Appended(lives["a"], 1)
+        await appended(store, after(begun, ExecutionId("a"), b"1"))
+
+        before = [await _found(store, f"cost = {cost}", columns) for cost in (1, 2)]
+        await store.put_model_rows("totals", "1", [ModelRow(ExecutionId("a"), lives["a"], 1, b'{"cost":2}')])
+
+        assert before == [["a"], []]
+        assert [await _found(store, f"cost = {cost}", columns) for cost in (1, 2)] == [[], ["a"]]
+
     async def test_the_end_is_when_it_ended(self, store: Storage) -> None:
         ended = replace(INDEX, status="failed", ended=True)
         begun = await appended(store, first(REFUND, index=replace(INDEX, started_at=1_000)))
@@ -159,11 +214,13 @@ class SearchConformance:
         assert [[row.execution_id for row in page] for page in (first_page, rest)] == [["f", "d"], ["c", "a"]]
 
 
-async def _rows(store: Storage, **rows: dict[str, Any]) -> None:
+async def _rows(store: Storage, **rows: dict[str, Any]) -> Mapping[str, Incarnation]:
+    """Begin runs with such rows, and return the life of each."""
     indexes: dict[str, IndexRow] = {name: replace(INDEX, **fields) for name, fields in rows.items()}
-    await store.append([first(ExecutionId(name), index=index) for name, index in indexes.items()])
+    begun = await store.append([first(ExecutionId(name), b"0", index=index) for name, index in indexes.items()])
+    return {name: each.incarnation for name, each in zip(rows, begun, strict=True) if isinstance(each, Appended)}
 
 
-async def _found(store: Storage, where: str) -> Sequence[str]:
-    query = ExecutionQuery(where=parse_where(where, now_ms=NOW))
+async def _found(store: Storage, where: str, *columns: Columns) -> Sequence[str]:
+    query = ExecutionQuery(where=parse_where(where, now_ms=NOW, columns=columns))
     return [row.execution_id for row in await store.find(query)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, Literal
 
-from loom.spi.where import Among, Compared, FieldName, Known, Scalar, Where, kind_of
+from loom.spi.where import TEXT_BYTES_MAX, Among, Compared, FieldName, Known, Scalar, Where, kind_of
 from loom.spi.where_tables import Leaf, Sql, compiled
 
 _COLUMNS: Final[Mapping[Literal["text", "number", "truth"], str]] = {
@@ -14,6 +14,25 @@ _COLUMNS: Final[Mapping[Literal["text", "number", "truth"], str]] = {
     "number": "a.number",
     "truth": "a.truth",
 }
+
+
+# What is no number, text or truth that can be searched for is not read as one: CASE decides before anything is converted.
+_IS_OF: Final[Mapping[Literal["text", "number", "truth"], str]] = {
+    "text": f"json_typeof(value) = 'string' AND octet_length(value #>> '{{}}') <= {TEXT_BYTES_MAX}",
+    "number": "json_typeof(value) = 'number'",
+    "truth": "json_typeof(value) = 'boolean'",
+}
+_READ_AS: Final[Mapping[Literal["text", "number", "truth"], str]] = {
+    "text": "(value #>> '{}') COLLATE \"C\"",
+    "number": "(value::text)::numeric",
+    "truth": "(value::text)::boolean",
+}
+# Looked up run by run, by the key: OFFSET keeps the server from reading the bodies of all runs.
+_ROW: Final = """(
+    SELECT CASE WHEN strpos(said, '\\u0000') = 0 THEN said::json ELSE loom.odd_json(said) END -> ?::text AS value
+    FROM (SELECT convert_from(body, 'UTF8') AS said FROM loom.model_rows
+          WHERE model = ? AND version = ? AND run = e.run AND body IS NOT NULL OFFSET 0) AS rows
+) AS m"""
 
 
 class _PostgresDialect:
@@ -41,6 +60,12 @@ class _PostgresDialect:
         text = f"EXISTS (SELECT FROM loom.attributes AS a WHERE {condition})"  # our own text
         return Sql(text, (leaf.field.attribute, *values))
 
+    def row(self, leaf: Leaf) -> Sql:
+        field = leaf.field
+        told, values = _of_body(leaf)
+        text = f"EXISTS (SELECT FROM {_ROW} WHERE {told})"  # our own text
+        return Sql(text, (field.attribute, field.model, field.version, *values))
+
 
 def _condition(leaf: Leaf) -> Sql:
     """Return the condition of the value of an attribute that is like that."""
@@ -56,6 +81,25 @@ def _condition(leaf: Leaf) -> Sql:
             return Sql("strpos(a.text, ?) > 0", (leaf.value,)) if isinstance(leaf.value, str) else Sql("false")
         case Compared():
             return Sql(f"{_COLUMNS[kind_of(leaf.value)]} {leaf.sign} ?", (_given(leaf.value),))
+
+
+def _of_body(leaf: Leaf) -> Sql:
+    """Return the condition of what the row of a read model has under a name: its value, as JSON."""
+    match leaf:
+        case Known():
+            return Sql(f"({' OR '.join(_IS_OF.values())})")
+        case Among() if not leaf.values:
+            return Sql("false")
+        case Among():
+            each = [_of_body(Compared(leaf.field, "=", value)) for value in leaf.values]
+            return Sql(f"({' OR '.join(told for told, _ in each)})", tuple(value for _, of in each for value in of))
+        case Compared() if leaf.sign == "~":
+            told = f"CASE WHEN {_IS_OF['text']} THEN strpos(value #>> '{{}}', ?) > 0 ELSE false END"
+            return Sql(told, (leaf.value,)) if isinstance(leaf.value, str) else Sql("false")
+        case Compared():
+            kind = kind_of(leaf.value)
+            told = f"CASE WHEN {_IS_OF[kind]} THEN {_READ_AS[kind]} {leaf.sign} ? ELSE false END"
+            return Sql(told, (_given(leaf.value),))
 
 
 def _given(value: Scalar) -> object:

@@ -146,7 +146,8 @@ def rows_of(raw: sqlite3.Connection, runs: Sequence[int], *, now: int) -> dict[i
 
 def find(raw: sqlite3.Connection, query: ExecutionQuery, *, now: int) -> list[ExecutionRow]:
     """Return the matching rows, newest first."""
-    conditions = [*_conditions(query), *(searching.conditions(raw, query.where) if query.where is not None else ())]
+    # What is searched for stands before whether it is the last link, which is a look-up for each run that is asked.
+    conditions = [*(searching.conditions(raw, query.where) if query.where is not None else ()), *_conditions(query)]
     where = "WHERE " + " AND ".join(text for text, _ in conditions) if conditions else ""
     parameters = [value for _, values in conditions for value in values]
     statement = f"{_ROWS} {where} {_NEWEST_FIRST}"

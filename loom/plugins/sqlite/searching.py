@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import orjson
 
-from loom.spi.where import Among, Compared, Every, FieldName, Known, Scalar, Where, searchable
+from loom.spi.where import (
+    TEXT_BYTES_MAX,
+    Among,
+    Compared,
+    Every,
+    FieldName,
+    Known,
+    Scalar,
+    Where,
+    kind_of,
+    searchable,
+)
 from loom.spi.where_tables import Leaf, Sql, compiled
 
 FEW: Final = 1_000
@@ -17,6 +28,21 @@ FEW: Final = 1_000
 _GATES: Final = """CASE WHEN gates = '[]' OR NOT json_valid(gates) THEN 0 WHEN json_type(gates) = 'array'
     THEN json_array_length(gates) ELSE 0 END"""
 _COUNT: Final = "SELECT count(*) FROM (SELECT 1 FROM attributes WHERE {} LIMIT ?)"
+
+# What is extracted ends before a character 0. Backslashes before what says that stand in pairs, else it says something else.
+_IS_TEXT: Final = f"""type = 'text' AND length(CAST(value AS BLOB)) <= {TEXT_BYTES_MAX}
+    AND instr(replace(pair, '\\\\', ''), '\\u0000') = 0"""
+_IS_OF: Final[Mapping[Literal["text", "number", "truth"], str]] = {
+    "text": _IS_TEXT,
+    "number": "type IN ('integer', 'real')",
+    "truth": "type IN ('true', 'false')",
+}
+_IS_KNOWN: Final = f"({' OR '.join(_IS_OF.values())})"
+_ROW: Final = """(
+    SELECT json_type(CAST(body AS TEXT), ?) AS type, json_extract(CAST(body AS TEXT), ?) AS value,
+           json_extract(CAST(body AS TEXT), ?, ?) AS pair
+    FROM model_rows WHERE model = ? AND version = ? AND run = executions.run AND body IS NOT NULL
+)"""
 
 _FORGET: Final = "DELETE FROM attributes WHERE run IN (SELECT value FROM json_each(?))"
 _WRITE: Final = """
@@ -49,6 +75,33 @@ class _SqliteDialect:
     def attribute(self, leaf: Leaf) -> Sql:
         # The sign before the column keeps SQLite from looking up row after row of what may be half of them all.
         return _runs(_rows(leaf), sign="+")
+
+    def row(self, leaf: Leaf) -> Sql:
+        field = leaf.field
+        if '"' in field.attribute:
+            return Sql("0")  # a path of SQLite cannot say it
+        told, values = _of_body(leaf)
+        text = f"EXISTS (SELECT 1 FROM {_ROW} WHERE {told})"  # noqa: S608  # our own text
+        return Sql(text, (*[f'$."{field.attribute}"'] * 4, field.model, field.version, *values))
+
+
+def _of_body(leaf: Leaf) -> Sql:
+    """Return the condition of what the row of a read model has under a name: its value, and the type of that in JSON."""
+    match leaf:
+        case Known():
+            return Sql(_IS_KNOWN)
+        case Among() if not leaf.values:
+            return Sql("0")
+        case Among():
+            each = [_of_body(Compared(leaf.field, "=", value)) for value in leaf.values]
+            return Sql(f"({' OR '.join(told for told, _ in each)})", tuple(value for _, of in each for value in of))
+        case Compared() if leaf.sign == "~":
+            return (
+                Sql(f"instr(value, ?) > 0 AND {_IS_TEXT}", (leaf.value,)) if isinstance(leaf.value, str) else Sql("0")
+            )
+        case Compared():
+            # What is asked stands before the kind: of most rows no more is read out of the JSON than one value.
+            return Sql(f"value {leaf.sign} ? AND {_IS_OF[kind_of(leaf.value)]}", (leaf.value,))
 
 
 def _rows(leaf: Leaf) -> Sql:

@@ -1,0 +1,104 @@
+"""`--where` by what the rows of read models have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.loom_cli.projects import loom
+from tests.loom_cli.terminal import process
+
+APP = """
+from typing import Any, TypedDict
+
+import loom
+
+
+class Totals(TypedDict):
+    cost: float
+    length: int
+
+
+@loom.step
+async def pay(cost: float) -> float:
+    if cost > 2:
+        raise ValueError("too much")
+    return cost
+
+
+@loom.flow
+async def buy(ctx: loom.Context, cost: float) -> float:
+    return await ctx.run(pay, cost)
+
+
+@loom.read_model
+def totals(row: Totals | None, event: loom.EventEnvelope[Any]) -> Totals | None:
+    if event.type == "EXECUTION_STARTED":
+        return {"cost": event.payload.input, "length": 7}
+    return row
+
+
+@loom.read_model
+def bills(row: dict[str, Any] | None, event: loom.EventEnvelope[Any]) -> dict[str, Any] | None:
+    return {"payer": "ada", "cost": 0} if MORE else None
+
+
+MORE = False
+app = loom.define_config(flows=[buy], read_models=[totals, bills], storage=loom.sqlite_storage())
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    for cost in ("1.5", "2.5", "3"):
+        process("run", "buy", "--id", f"b-{cost[0]}", "--input", cost, "--quiet", folder=tmp_path)
+    assert process("rows", "update", folder=tmp_path).status == 0
+    return tmp_path
+
+
+def found(folder: Path, where: str) -> list[str]:
+    return [row["id"] for row in loom("ps", "--where", where, "--json", folder=folder).json]
+
+
+@pytest.mark.proves("STO-08")
+def test_runs_are_found_by_what_their_rows_have_in_another_process(shop: Path) -> None:
+    assert found(shop, "status=failed and cost>1") == ["b-3", "b-2"]
+    assert found(shop, "status=failed and cost > 2.5") == ["b-3"]
+    assert found(shop, "totals.cost in (1.5, 2.5) or id = b-3") == ["b-3", "b-2", "b-1"]
+    assert found(shop, "totals.length = 7 and length > 100") == []
+    again = process("ps", "--where", "status=failed and cost>1", "--json", folder=shop)
+    assert [row["id"] for row in again.json] == ["b-3", "b-2"]
+
+
+def test_a_name_that_no_row_has_is_refused_with_those_that_there_are(shop: Path) -> None:
+    typed, column = loom("ps", "--where", "coast>1", folder=shop), loom("ps", "--where", "totals.coast>1", folder=shop)
+
+    assert typed.status == column.status == 2
+    assert "runs have no field 'coast'" in typed.err
+    assert "and attr.NAME for an attribute; of totals: cost, length." in typed.err
+    assert "the rows of totals have no 'coast'" in column.err
+    assert "They have cost, length." in column.err
+
+
+def test_a_name_that_two_models_have_is_not_guessed(shop: Path) -> None:
+    code = (shop / "app.py").read_text()
+    (shop / "app.py").write_text(code.replace("MORE = False", "MORE = True").replace("event.type ==", "event.type  =="))
+    process("rows", "update", "--afresh", folder=shop)
+
+    refused = loom("ps", "--where", "cost > 0", folder=shop)
+
+    assert refused.status == 2
+    assert "several read models have 'cost'" in refused.err
+    assert "Write bills.cost or totals.cost." in refused.err
+    assert found(shop, "bills.cost > 0 or payer = nobody") == []
+
+
+def test_a_store_without_rows_says_what_a_run_has(shop: Path) -> None:
+    process("rows", "erase", "--where", "cost > 0", "--yes", folder=shop)
+
+    refused = loom("ps", "--where", "cost > 0", folder=shop)
+
+    assert refused.status == 2
+    assert "runs have no field 'cost'" in refused.err
