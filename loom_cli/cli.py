@@ -160,6 +160,14 @@ class Cli:
         saved = project_queries(self.folder, now_ms=now_ms) if names else []
         return where_of(wheres or (), names or (), saved, now_ms=now_ms, columns=lambda: self._columns(rows_of))
 
+    def like(self, store: str | None, wheres: Sequence[str] | None, names: Sequence[str] | None) -> Where | None:
+        """Return the same for runs of *store*: it may name what rows of read models have there.
+
+        Raises:
+            WhereInvalid, Usage: as `where`.
+        """
+        return self.where(wheres, names, rows_of=lambda: self.reader(store))
+
     def _columns(self, rows_of: Callable[[], Storage] | None) -> Sequence[Columns]:
         if rows_of is None:
             return ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
@@ -112,6 +111,6 @@ def _given(
     from loom_cli.principals import principal_of
 
     cli = Cli.of(ctx)
-    asked = Asked(cli.where(where, query, rows_of=partial(cli.reader, store)), **asked_for)
+    asked = Asked(cli.like(store, where, query), **asked_for)
     named, acting = for_one(execution_id, asked), principal_of(principal)
     return Given(ctx, cli, named, asked, acting, {"app": app_, "store": store})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -46,5 +45,5 @@ def check_replay(
     from loom_cli.replays import meant_by
 
     cli = Cli.of(ctx)
-    meant = meant_by(ids or [], cli.where(where, query, rows_of=partial(cli.reader, store)), every=every)
+    meant = meant_by(ids or [], cli.like(store, where, query), every=every)
     return check_each(cli, cli.app(app_, store=store), meant, as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -68,7 +67,7 @@ def compact(
     from loom_cli.replays import meant_by
 
     cli = Cli.of(ctx)
-    meant = meant_by(ids or [], cli.where(where, query, rows_of=partial(cli.reader, store)), every=False)
+    meant = meant_by(ids or [], cli.like(store, where, query), every=False)
     wish = wish_of(keep or [], through, meant.ids, zstd=zstd, dry_run=dry_run)
     kept = None if dry_run else cli.archive(archive, readonly=False)
     return CompactionPass(cli, wish, kept, quiet=quiet, as_json=as_json).run(meant, store, yes=yes)

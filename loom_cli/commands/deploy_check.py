@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -79,6 +78,6 @@ def deploy_check(
     if bundle is not None and bundle.suffix == ".loombundle":
         raise Usage("a run bundle is a store, and no folder of logs", hint=f"--store {bundle}")
     conditions = [*(where or []), *([since_text(since)] if since is not None else [])]
-    meant = Meant(where=cli.where(conditions, query, rows_of=partial(cli.reader, store)))
+    meant = Meant(where=cli.like(store, conditions, query))
     loaded = cli.app(app_, store=store)
     return check_deploy(cli, loaded, cli.folder / bundle if bundle is not None else meant, form, each=each)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import typer
@@ -100,7 +99,7 @@ def ps(
         flows=flow or (),
         with_gates=gates,
         tips=not links,
-        where=cli.where(where, query, rows_of=partial(cli.reader, store)),
+        where=cli.like(store, where, query),
         limit=limit,
         before=cursor_of(before),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, TypeAlias
 
 import typer
@@ -94,13 +93,7 @@ def resume(
     cli = Cli.of(ctx)
     value = payload_given(answer, set_ or [], flag="--answer", folder=cli.folder)
     agreed = yes and value is not MISSING
-    asked = Asked(
-        cli.where(where, query, rows_of=partial(cli.reader, store)),
-        dry_run=dry_run,
-        yes=yes and not agreed,
-        quiet=quiet,
-        as_json=as_json,
-    )
+    asked = Asked(cli.like(store, where, query), dry_run=dry_run, yes=yes and not agreed, quiet=quiet, as_json=as_json)
     named, acting = for_one(execution_id, asked), principal_of(principal)
     given = Answer(value, gate, shown, agreed=agreed)
     loaded = cli.app(app_, store=store, strict=strict)

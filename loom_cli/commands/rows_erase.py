@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -46,7 +45,7 @@ def rows_erase(
     from loom_cli.read_models import chosen_runs, erase, erased_json, erased_words
 
     cli = Cli.of(ctx)
-    condition = cli.where(where, query, rows_of=partial(cli.reader, store))
+    condition = cli.like(store, where, query)
     if (condition is None) == (not execution_id):
         raise Usage("which runs?", hint="name them, or those that fit with --where 'attr.customer=\"c7\"'")
     runs = cli.run(chosen_runs(cli.reader(store), execution_id or (), condition))
