@@ -46,17 +46,19 @@ def draw_execution(
     is_cancelling: bool = False,
     present: str | None = None,
     left_by: str = "",
+    has_stopped: bool = False,
 ) -> None:
     """Print *view*, with commands from *hints*.
 
     *every* shows the branches of a large scope that are otherwise counted; *unread* counts the messages of its inbox by
     topic. *is_cancelling* says that somebody wants it cancelled, and it has not ended; *present* is the fingerprint of the code
-    as it is ("" for none), where it was asked for; *left_by* tells of the driver that has the run no more, where it is known.
+    as it is ("" for none), where it was asked for; *left_by* tells of the driver that has the run no more, where it is known, and *has_stopped* that it is a trial which that let go.
     """
-    has_stopped = bool(left_by) and stop_of_trial(view) != ""
+    left = f"Nobody drives it: {left_by}. This goes on with it:" if left_by else ""
+    left = stop_of_trial(view) if has_stopped else left
     _draw_head(screen, view, now_ms, is_cancelling=is_cancelling, has_stopped=has_stopped)
     screen.line(Styled(code_words(view.fingerprint, present), "dim"))
-    _draw_next(screen, view, hints, now_ms, left_by=left_by)
+    _draw_next(screen, view, hints, now_ms, left=left)
     _draw_inbox(screen, view, unread, hints)
     _draw_values(screen, view)
     if view.calls:
@@ -122,7 +124,7 @@ def stop_words(view: ExecutionView) -> str:
     return " ".join(filter(None, [verb, _by(stop.by)])) + (f": {stop.reason}" if stop.reason else "")
 
 
-def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *, left_by: str) -> None:
+def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *, left: str) -> None:
     """Print what the run waits for, and the command that makes it go on; a diverged one cannot be answered."""
     for gate in view.gates if view.status != "diverged" else ():
         screen.line()
@@ -130,7 +132,7 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *
     for wait in view.receives if view.status != "diverged" else ():
         screen.line()
         _draw_receive(screen, wait, hints, now_ms)
-    told, command = _next(view, hints, now_ms, left_by)
+    told, command = _next(view, hints, now_ms, left)
     if told:
         screen.line()
         for line in told.splitlines():
@@ -142,11 +144,9 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *
         screen.line(Styled(_TRY, "dim"), command)
 
 
-def _next(view: ExecutionView, hints: Hints, now_ms: int, left_by: str) -> tuple[str, str]:
-    if view.status == "running" and left_by and (told := stop_of_trial(view)):
-        return told, hints.command("resume")
-    if view.status == "running" and left_by:
-        return f"Nobody drives it: {left_by}. This goes on with it:", hints.command("resume")
+def _next(view: ExecutionView, hints: Hints, now_ms: int, left: str) -> tuple[str, str]:
+    if view.status == "running" and left:
+        return left, hints.command("resume")
     if view.status in _NEXT:
         told, verb = _NEXT[view.status]
         return told, hints.command(verb)
@@ -162,21 +162,19 @@ def _next(view: ExecutionView, hints: Hints, now_ms: int, left_by: str) -> tuple
 
 
 def stop_of_trial(view: ExecutionView) -> str:
-    """Return why a trial stands still that goes on by its log and that nobody drives, and what can be done; empty for any other run."""
-    if view.status != "running":
-        return ""
+    """Return why a trial that was let go stands still, and what can be done about it."""
     if view.simulated:
         return (
             "It is simulated, and stopped: it was interrupted, or asks for a step that has no simulator.\n"
             "define_config(simulators={...}) declares one. This goes on with it, and says what it lacks:"
         )
-    if view.source is not None and view.forked is not None and view.forked.served == "only":
-        source = view.source["execution_id"]
-        return (
-            f"It is served from {source}, and stopped: it was interrupted, or asks for what has no outcome there.\n"
-            f"Forked from {source} anew with --reuse --live, it does that for real. This goes on, and says what it lacks:"
-        )
-    return ""
+    source = view.source["execution_id"] if view.source is not None else "another"
+    if view.forked is not None and view.forked.served == "live":
+        return f"It is served from {source}, and was let go on its way. This goes on with it:"
+    return (
+        f"It is served from {source}, and stopped: it was interrupted, or asks for what has no outcome there.\n"
+        f"Forked from {source} anew with --reuse --live, it does that for real. This goes on, and says what it lacks:"
+    )
 
 
 def draw_gate(

@@ -13,14 +13,15 @@ from loom_cli.errors import Usage
 from loom_cli.options import EVENTS_MAX
 
 
-def row_json(row: ExecutionRow, line: Admission | None = None) -> dict[str, Any]:
-    """Return a row of the index in the shape of docs/reference/json.md, with where the run stands in line."""
+def row_json(row: ExecutionRow, line: Admission | None = None, *, stopped: bool = False) -> dict[str, Any]:
+    """Return a row of the index in the shape of docs/reference/json.md, with where the run stands in line; *stopped*: it is a trial that did."""
     index = row.index
     return {
         "id": row.execution_id,
         "flow": index.flow,
         "status": index.status,
         "cancelling": is_cancelling(row),
+        "stopped": stopped,
         "parent": index.parent or None,
         "started_at": index.started_at,
         "updated_at": index.updated_at,

@@ -18,6 +18,7 @@ from loom.spi.event_store import ExecutionRow
 from loom_cli.drivers import is_cancelling
 from loom_cli.errors import Usage
 from loom_cli.reading import children_of, log_meant, unread_of
+from loom_cli.trials import may_have_stopped
 
 
 class Stood(NamedTuple):
@@ -72,5 +73,16 @@ def whole_json(
     found: Stood, view: ExecutionView, at: int | None, *, present: JsonObject | None = None
 ) -> dict[str, Any]:
     """Return all that is known of a run after event *at*, in the shape of docs/reference/json.md."""
-    beside = {"cancelling": cancelling_at(found, view, at), "unread": unread_at(found, at), "present": present}
+    beside = {
+        "cancelling": cancelling_at(found, view, at),
+        "stopped": has_stopped(found, view, at),
+        "unread": unread_at(found, at),
+        "present": present,
+    }
     return {**execution_json(view), **beside}
+
+
+def has_stopped(found: Stood, view: ExecutionView, at: int | None) -> bool:
+    """Whether the run is a trial that its driver has let go, as far as its row tells."""
+    is_trial = view.simulated or (view.forked is not None and view.forked.served is not None)
+    return at is None and is_trial and found.row is not None and may_have_stopped(found.row)

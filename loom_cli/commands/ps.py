@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import typer
 
@@ -104,10 +104,10 @@ def ps(
         before=cursor_of(before),
     )
     found = cli.run(_found(cli, store, replace(asked, limit=limit + 1), parent))
-    rows, lines, has_more = found.rows[:limit], found.lines, len(found.rows) > limit
+    rows, has_more = found.rows[:limit], len(found.rows) > limit
     _note_damaged(cli, rows)
     if as_json:
-        cli.screen.json([row_json(row, lines.get(row.execution_id)) for row in rows])
+        cli.screen.json(_rows_json(rows, found))
     elif rows:
         cli.screen.table(_COLUMNS, _table(rows, found, cli.now_ms()))
         cli.screen.flush()  # what is said of the list stands below it
@@ -163,6 +163,10 @@ async def _found(cli: Cli, store: str | None, query: ExecutionQuery, parent: str
     lines = await whole.admissions(waiting) if waiting and isinstance(whole, AdmissionStore) else {}
     in_line = {run: admission for run, admission in lines.items() if admission.stage != "begun"}
     return _Found(rows, in_line, await stopped_trials(whole, rows))
+
+
+def _rows_json(rows: Sequence[ExecutionRow], found: _Found) -> list[dict[str, Any]]:
+    return [row_json(row, found.lines.get(row.execution_id), stopped=row.execution_id in found.stopped) for row in rows]
 
 
 def _note_damaged(cli: Cli, rows: Sequence[ExecutionRow]) -> None:

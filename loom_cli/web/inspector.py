@@ -24,6 +24,7 @@ from loom_cli.readable import readable
 from loom_cli.reading import children_of
 from loom_cli.rows import cursor_of, row_json
 from loom_cli.standing import stood, view_of, whole_json
+from loom_cli.trials import stopped_trials
 from loom_cli.web.kept_runs import KeptRun, KeptRuns
 from loom_cli.web.shortening import at_path, compact, short
 from loom_cli.web.views import branches_json, call_full, call_short, gates_json, line_json, moment_json, run_json
@@ -81,7 +82,8 @@ class Inspector:
             before=cursor_of(wanted.before),
         )
         found = await with_deadlines(self.store, await self.store.find(query), self._now_ms())
-        rows = [row_json(row) for row in found[: wanted.limit]]
+        stopped = await stopped_trials(self.store, found[: wanted.limit])
+        rows = [row_json(row, stopped=row.execution_id in stopped) for row in found[: wanted.limit]]
         more = rows[-1]["cursor"] if len(found) > wanted.limit else None
         return {"runs": rows, "more": more, "now": self._now_ms()}
 

@@ -66,6 +66,9 @@ def test_a_fork_that_asked_for_what_was_not_recorded_is_listed_as_stopped(served
     branches = loom("branch", "list", "p1", folder=served).out
     compared = loom("branch", "compare", "p1", "p2", folder=served).out
 
+    stopped = {each["id"]: each["stopped"] for each in loom("ps", "--json", folder=served).json}
+    assert stopped == {"p1": False, "p2": True}
+    assert [loom("show", name, "--json", folder=served).json["stopped"] for name in ("p1", "p2")] == [False, True]
     assert row.split()[:3] == ["p2", "parcel", "stopped"]
     assert row.endswith("what the trial lacks: loom show p2")
     assert shown.startswith("p2  stopped\nparcel, forked ")
