@@ -53,7 +53,7 @@ def worker_of(
         scheduler=FairScheduler(max_drives, weights=given.get("weights")),
         told=given.get("told", lambda report: None),
         ticking=_scheduling(runtime, registry) if registry.schedules else None,
-        watching=GateWatch(registry.hooks, storage=runtime.storage, start=_starter(runtime))
+        watching=GateWatch(registry.hooks, storage=runtime.storage, start=_starter(runtime), clock=runtime.clock)
         if registry.hooks
         else None,
         clock=runtime.clock,

@@ -3,6 +3,9 @@
 Telling is a run of its own, of the flow `loom.gate_hook`, under an id that is made from the hook and the gate. So it is retried over
 days, seen by `loom ps`, and begun once, whoever looks: a worker that finds the gate again finds the run there. Gates are found
 by what has changed in the store since the last look, and once, when a worker begins, by all that wait.
+
+A telling under which processes were lost, again and again, is in doubt like any step. It does no harm to tell once more, under the
+same key, and nobody would look for it; so it is taken up again after a while, which leaves a hook that ends processes its rests.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ from loom.core.step import StepContext, step
 from loom.core.views import OpenGate, open_gates
 from loom.driving.stored_log import log_of
 from loom.kernel.context import Context
+from loom.kernel.errors import LogCorrupt
 from loom.services.scheduling import ScheduledStart, Starter
 from loom.spi.change_feed import ChangeFeed, CursorUnknown
 from loom.spi.clock import Clock
-from loom.spi.event_store import ExecutionQuery, ExecutionRow, Storage
+from loom.spi.event_store import ExecutionQuery, ExecutionRow, Lane, Storage
 from loom.spi.gate_hook import GATE_HOOK_SPI_VERSION, GateHook, GateNotice
 from loom.spi.versions import require
 
@@ -38,6 +42,8 @@ _PAGE: Final = 200
 _KNOWN_MAX: Final = 10_000
 _PATIENT: Final = Retry(attempts=30, delay=timedelta(seconds=1), delay_max=timedelta(hours=6))
 """Some four days of trying."""
+DOUBT_REST_MS: Final = 30_000
+"""A telling that is in doubt is left alone for so long."""
 
 
 class HooksNotKept(LoomError):
@@ -142,10 +148,13 @@ def hook_flows(hooks: Mapping[str, GateHook]) -> tuple[Flow[Any, Any], ...]:
 class GateWatch:
     """Finds what waits for a person, and has *hooks* (by their names) told of it; *start* begins the runs that tell."""
 
-    def __init__(self, hooks: Mapping[str, GateHook], *, storage: Storage, start: Starter) -> None:
+    def __init__(self, hooks: Mapping[str, GateHook], *, storage: Storage, start: Starter, clock: Clock) -> None:
         if not isinstance(storage, ChangeFeed):
             raise HooksNotKept(store=storage.url)
         self._hooks, self._storage, self._feed, self._start = hooks, storage, storage, start
+        self._clock = clock
+        self._doubted: dict[ExecutionId, int] = {}
+        """When a telling that is in doubt is taken up again, ms since the epoch."""
         self._cursor: str | None = None
         self._left: tuple[int, str] | None = None
         self._has_looked_back = False
@@ -157,6 +166,7 @@ class GateWatch:
         Raises:
             StoreError: the store could not be asked; what was not looked at is looked at next time.
         """
+        await self._tell_again()
         if self._cursor is None:
             self._cursor = await self._feed.latest()  # before the look back, so that nothing is between the two
         if not self._has_looked_back:
@@ -189,12 +199,34 @@ class GateWatch:
         return bool(changes)
 
     async def _begin(self, row: ExecutionRow) -> None:
+        if row.index.flow == FLOW and row.index.status == "in_doubt":
+            self._doubted[row.execution_id] = row.index.updated_at + DOUBT_REST_MS
         if row.index.ended or row.index.flow == FLOW:
             return
         names = [name for name, hook in self._hooks.items() if _wants(hook, row.index.flow)]
         for gate in orjson.loads(row.index.gates):
             for name in names:
                 await self._tell(Waiting(name, row.execution_id, row.incarnation, gate["gate"], gate["opened_at"]))
+
+    async def _tell_again(self) -> None:
+        """Say of what was in doubt for long enough that it is to be tried again: it is driven on by whoever finds it due."""
+        now = self._clock.now_ms()
+        for run_id in [run_id for run_id, at in self._doubted.items() if at <= now]:
+            row = await self._storage.row(run_id)
+            if row is not None and row.index.status == "in_doubt":
+                await self._retry(row, now)
+            del self._doubted[run_id]
+
+    async def _retry(self, row: ExecutionRow, now: int) -> None:
+        try:
+            attempts = (await log_of(self._storage, row.execution_id)).state().attempts
+        except LogCorrupt:  # nobody can drive it
+            return
+        for start, doubt in ((start, each.doubt) for start, each in attempts.items()):
+            if doubt is not None:
+                lane, key = Lane(row.execution_id, row.incarnation), f"doubt:{start}:{doubt.sequence}"
+                said = orjson.dumps({"start": start, "verdict": "retry", "value": None, "principal": "loom"})
+                await self._storage.insert(*lane, kind="verdict", key=key, at=now, body=said, while_open=True)
 
     async def _tell(self, waiting: Waiting) -> None:
         run_id = telling_id(waiting)

@@ -186,6 +186,22 @@ async def test_a_link_is_for_one_gate_and_not_for_the_next_of_its_name(desk: Des
     assert (await desk.app.runtime.load_state("t")).status == "suspended"
 
 
+async def test_a_link_of_a_run_does_not_answer_its_fork_and_of_answers_at_once_one_is_taken(desk: Desk) -> None:
+    await desk.app.runtime.start(twice, id="t")
+    path, at = await desk.path("t"), (await desk.app.runtime.load_state("t")).sequence
+    await desk.app.runtime.fork("t", at=at, id="fork")
+    await desk.app.runtime.resume("fork")
+    before = await desk.app.runtime.load_state("fork")
+
+    async with desk.asker() as asker:
+        taken = await asyncio.gather(*(asker.post(path, data={"answer": "true"}) for _ in range(5)))
+        changed = await asker.post(path.replace(".", "A."), data={"answer": "true"})
+
+    assert sorted(answer.status_code for answer in taken) == [200, 409, 409, 409, 409]
+    assert changed.status_code == 403
+    assert await desk.app.runtime.load_state("fork") == before
+
+
 async def test_to_look_changes_nothing_and_a_flood_is_refused(desk: Desk) -> None:
     await desk.app.runtime.start(refund, 1, id="r")
     path, before = await desk.path("r"), await desk.app.runtime.events("r")
