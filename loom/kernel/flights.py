@@ -1,10 +1,12 @@
-"""Effects in flight: each in a task and a copy of the context of its own."""
+"""Effects in flight: each in a task and a copy of the context of its own, once what it stands on is on disk."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import TYPE_CHECKING, Any, Protocol
 
+from loom.core.errors import LoomError
 from loom.core.inside import INSIDE, EffectInterrupted
 from loom.kernel.calls import Call, DriveEnding
 
@@ -28,85 +30,129 @@ class CancelledInside(Exception):
     """An effect met a cancellation that was not meant for it."""
 
 
+class _Flight:
+    """One attempt: *number* of *effect* for *call*. It has no task until the first *upto* events are on disk."""
+
+    __slots__ = ("call", "context", "effect", "fleet", "number", "task", "upto")
+
+    def __init__(self, fleet: Flights, call: Call, effect: Effect, number: int, upto: int) -> None:
+        self.fleet, self.call, self.effect, self.number, self.upto = fleet, call, effect, number, upto
+        self.context, call.context = call.context, None if call.context is None else call.context.copy()
+        self.task: asyncio.Task[None] | None = None
+
+    def written(self, error: LoomError | None) -> None:
+        """What it stands on is on disk, or will never be: then the drive is told elsewhere, and this one never leaves."""
+        if error is None and self.task is None and self.fleet.has(self):
+            self.leave()
+
+    def leave(self) -> asyncio.Task[None]:
+        """Have it begin, and wait for the disk by itself if it has to."""
+        task = self.task
+        if task is None:
+            loop = asyncio.get_running_loop()
+            task = self.task = loop.create_task(self.fleet.fly(self), name=self.call.id, context=self.context)
+        return task
+
+
 class Flights:
     """The running attempts of a drive, by the call they are for."""
 
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
-        self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._fleet: dict[Call, _Flight] = {}
         self._dropped: set[Call] = set()
         self._behind: set[asyncio.Task[None]] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._tasks)
+        return bool(self._fleet)
 
-    def start(self, call: Call, effect: Effect, number: int = 1) -> None:
-        """Have *effect* make attempt *number* for *call*; it is told how that ended, unless it was grounded."""
-        context, call.context = call.context, None if call.context is None else call.context.copy()
-        fly = self._fly(call, effect, number)
-        self._tasks[call] = asyncio.get_running_loop().create_task(fly, name=call.id, context=context)
+    def has(self, flight: _Flight) -> bool:
+        """Whether *flight* is what runs for its call."""
+        return self._fleet.get(flight.call) is flight
 
-    async def _fly(self, call: Call, effect: Effect, number: int) -> None:
+    def start(self, call: Call, effect: Effect, number: int, *, upto: int) -> None:
+        """Have *effect* make attempt *number* for *call* once *upto* events are on disk; it is told how that ended."""
+        flight = self._fleet[call] = _Flight(self, call, effect, number, upto)
+        if upto > self._drive.journal.durable:
+            self._drive.journal.when_written(upto, flight.written)
+        else:
+            flight.leave()
+
+    async def fly(self, flight: _Flight) -> None:
+        """Make the attempt, and record how it ended unless it was grounded."""
         # The landing is part of the task and no callback of it: one turn of the loop less for every step.
         INSIDE.set("effect")
-        result, error = None, None
+        call, drive, result, error = flight.call, self._drive, None, None
         try:
-            result = await effect.attempt(call, self._drive, number)
+            if flight.upto > drive.journal.durable:
+                await drive.journal.barrier(flight.upto)
+            if (waits := drive.setting.may_dispatch()) is not None:
+                await waits
+            result = await flight.effect.attempt(call, drive, flight.number)
         except BaseException as raised:  # noqa: BLE001  # whatever an effect raises is told to who records it
             error = _seen(raised)
-        if call in self._tasks and self._tasks[call] is asyncio.current_task():
-            del self._tasks[call]
-            if call in self._dropped:
-                self._dropped.discard(call)
-                self._drive.delivery.stir()
-                return
-            try:
-                effect.landed(call, self._drive, number, result=result, error=error)
-            except DriveEnding:
-                return  # the log could not be written, and the drive knows
-            except Exception as failed:  # noqa: BLE001  # an outcome that cannot be recorded ends the drive
-                self._drive.landing_failed(call, failed)
+        if self._fleet.get(call) is not flight:
+            return
+        del self._fleet[call]
+        if call in self._dropped:
+            self._dropped.discard(call)
+            drive.delivery.stir()
+            return
+        try:
+            flight.effect.landed(call, drive, flight.number, result=result, error=error)
+        except DriveEnding:
+            return  # the log could not be written, and the drive knows
+        except Exception as failed:  # noqa: BLE001  # an outcome that cannot be recorded ends the drive
+            drive.landing_failed(call, failed)
 
     def are_below(self, prefix: str) -> bool:
         """Whether anything is in flight for a branch at or below *prefix*, but for what is shielded there."""
-        return any(call.branch.lies_open(prefix) for call in self._tasks)
+        return any(call.branch.lies_open(prefix) for call in self._fleet)
 
     @property
     def calls(self) -> list[Call]:
         """What is in flight."""
-        return list(self._tasks)
+        return list(self._fleet)
 
     def drop(self, call: Call) -> None:
         """Cancel what runs for *call*, without a record; it is in flight until it has ended."""
+        task = self._fleet[call].task
+        if task is None:
+            del self._fleet[call]
+            self._drive.delivery.stir()
+            return
         self._dropped.add(call)
-        asyncio.get_running_loop().call_soon(self._tasks[call].cancel)  # it may not have begun
+        asyncio.get_running_loop().call_soon(task.cancel)  # it may not have begun
 
     def leave_behind(self, call: Call) -> None:
         """Cancel what runs for *call*, without a record, and wait for it no longer."""
-        task = self._tasks.pop(call)
+        task = self._fleet.pop(call).task
+        if task is None:
+            return
         self._behind.add(task)
         task.add_done_callback(self._behind.discard)
         task.cancel()
 
     def drop_below(self, prefix: str) -> None:
         """Cancel what is in flight at or below *prefix* but for what must not run twice; threads are left behind."""
-        for call in [call for call in self._tasks if call.branch.lies_open(prefix) and not call.is_once]:
+        for call in [call for call in self._fleet if call.branch.lies_open(prefix) and not call.is_once]:
             is_thread = not getattr(getattr(call.syscall, "step", None), "is_async", True)
             (self.leave_behind if is_thread else self.drop)(call)
 
     def once_timeout_s(self) -> float:
         """Return the longest timeout, in seconds, of the steps in flight that are not idempotent; 0 without any."""
-        steps = [step for call in self._tasks if (step := getattr(call.syscall, "step", None)) is not None]
+        steps = [step for call in self._fleet if (step := getattr(call.syscall, "step", None)) is not None]
         return max((s.timeout.total_seconds() for s in steps if not s.idempotent and s.timeout), default=0.0)
 
     async def wait(self, timeout_s: float | None) -> None:
         """Return when nothing is in flight any more, or after *timeout_s*."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks.values()), timeout=timeout_s)
+        if self._fleet:
+            await asyncio.wait({flight.leave() for flight in self._fleet.values()}, timeout=timeout_s)
 
     async def ground(self, patience_s: float) -> None:
         """Cancel all that is in flight, without a record, and return when it has ended, or after *patience_s*."""
-        tasks, self._tasks = [*self._tasks.values(), *self._behind], {}
+        flying = [flight.task for flight in self._fleet.values() if flight.task is not None]
+        tasks, self._fleet = [*flying, *self._behind], {}
         for task in tasks:
             task.cancel()
         if tasks:

@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
@@ -100,7 +101,7 @@ class Journal:
         self._consumes: list[int] = []
         self._appends, self._acted_on = 0, state.length
         self._count = count()  # who waits for the same length is woken in the order in which they came
-        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[int, int, Callable[[LoomError | None], None]]] = []
         self._park: _Park | None = None
         self._park_taken: _Park | None = None
         self._lease, self._gone, self.is_held = lease, gone, False
@@ -150,9 +151,13 @@ class Journal:
             raise self.error
         if upto > self.durable:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            heapq.heappush(self._waiters, (upto, next(self._count), future))
-            self.writer.kick()
+            self.when_written(upto, partial(_settle, future))
             await future
+
+    def when_written(self, upto: int, told: Callable[[LoomError | None], None]) -> None:
+        """Call *told* once the first *upto* events are on disk, or with the error that keeps them off it."""
+        heapq.heappush(self._waiters, (upto, next(self._count), told))
+        self.writer.kick()
 
     @property
     def unwritten_outcome(self) -> int:
@@ -237,7 +242,7 @@ class Journal:
         if self._untold:
             self._tell()
         while self._waiters and self._waiters[0][0] <= self.durable:
-            resolve(heapq.heappop(self._waiters)[2], None)
+            heapq.heappop(self._waiters)[2](None)
 
     def _refused(self, item: Append) -> None:
         assert self._park_taken is not None
@@ -262,15 +267,13 @@ class Journal:
             return
         self.error = error
         self._ready, self._untold = [], []
-        waiting = [future for _, _, future in self._waiters]
-        self._waiters = []
+        waiters, self._waiters = self._waiters, []
         for park in (self._park, self._park_taken):
             if park is not None and not park[2].done():
                 park[2].set_exception(error)
         self._park = self._park_taken = None
-        for future in waiting:
-            if not future.done():
-                future.set_exception(error)
+        for _, _, told in waiters:
+            told(error)
         if self.on_error is not None:
             self.on_error(error)
 
@@ -286,6 +289,15 @@ def tell(listener: Callable[..., None], *what: Any) -> None:
         listener(*what)
     except Exception:  # noqa: BLE001  # see above
         _log.exception("a listener failed at %s", what)
+
+
+def _settle(future: asyncio.Future[None], error: LoomError | None) -> None:
+    if future.done():  # its waiter may have been cancelled
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
 
 
 def resolve(future: asyncio.Future[Any], value: Any) -> None:

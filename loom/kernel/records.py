@@ -12,7 +12,7 @@ from loom.core.choice import Choice
 from loom.core.failures import DecisionFailed, failure_from
 from loom.core.json import JsonObject
 from loom.kernel.calls import Call, Event
-from loom.kernel.dispatching import before_effect
+from loom.kernel.dispatching import stands_on
 from loom.kernel.flights import is_interruption
 from loom.values.failing import record_of
 
@@ -45,14 +45,12 @@ class DecisionSyscall:
         return {"candidates": self.candidates}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, self)
+        drive.flights.start(call, self, 1, upto=stands_on(drive, everything=False, reads=False))
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A decision is on the log whole or not at all."""
 
     async def attempt(self, call: Call, drive: Drive, number: int) -> JsonObject:
-        if (waits := before_effect(drive, everything=False, reads=False)) is not None:
-            await waits
         given = () if self.raw is None else (values.decode(self.candidates),)
         chosen = self.chooser(*given)
         if inspect.isawaitable(chosen):
@@ -93,14 +91,12 @@ class StreamSyscall:
         return {"label": self.label}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, self)
+        drive.flights.start(call, self, 1, upto=stands_on(drive, everything=False, reads=False))
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A stream is on the log whole or not at all."""
 
     async def attempt(self, call: Call, drive: Drive, number: int) -> list[Any]:
-        if (waits := before_effect(drive, everything=False, reads=False)) is not None:
-            await waits
         chunks: list[Any] = []
         async for chunk in self.source:
             encoded = values.encode(chunk)
