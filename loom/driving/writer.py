@@ -42,6 +42,8 @@ class GroupWriter:
         self._events = self._bytes = 0
         self._room: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._since_s = 0.0
+        """Since when the oldest of what is ready has waited, by the loop's clock."""
 
     @classmethod
     def of(cls, around: Surroundings) -> GroupWriter:
@@ -53,19 +55,31 @@ class GroupWriter:
         if size > ENTRY_BYTES_MAX:
             journal.lost(EntryTooLarge(what=_what(journal.state), size=size))
             return
+        if not self._ready:
+            loop = asyncio.get_running_loop()
+            self._since_s = loop.time()
+            if self._timer is None:
+                self._timer = loop.call_later(self._idle_s, self._rested)
         self._events += events
         self._bytes += size
         self._ready[journal] = None
-        if (self._task is None or self._task.done()) and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._idle_s, self.kick)
         if self._events >= BATCH_EVENTS:
+            self.kick()
+
+    def _rested(self) -> None:
+        """Write what has waited long enough. One timer serves for all: setting one for each batch costs more than a batch."""
+        self._timer = None
+        if not self._ready:
+            return
+        loop = asyncio.get_running_loop()
+        left_s = self._since_s + self._idle_s - loop.time()
+        if left_s > 0:
+            self._timer = loop.call_later(left_s, self._rested)
+        else:
             self.kick()
 
     def kick(self) -> None:
         """Write now: somebody waits for it, or has waited long enough."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if (self._task is None or self._task.done()) and self._ready:  # it may have been cancelled before it began
             self._task = asyncio.get_running_loop().create_task(self._drain(), name="loom-writer")
 

@@ -57,7 +57,8 @@ class Asking:
         drive, branch = self._drive, call.branch
         delivery = drive.delivery
         delivery.unasked.pop(call, None)
-        if drive.ending is not None or branch.is_cut or drive.cancelling.reaches(call):
+        is_told = drive.cancelling.is_delivered and drive.cancelling.reaches(call)
+        if drive.ending is not None or is_told or (branch.cut and branch.is_cut):
             await self._refuse(branch)
         if self.recorded is None:
             if drive.journal.writer.is_full:
@@ -114,12 +115,10 @@ class Asking:
         if not own:
             call.task = task
             self._drive.unwinding.hush(task)
-        future = self._drive.delivery.stand(call, own)
         try:
-            event: Event = await future
+            return await self._drive.delivery.stand(call, own)
         except asyncio.CancelledError:
             raise self._cancelled(call) from None
-        return event
 
     def settle(self, call: Call, event: Event) -> Event:
         """*event* is the outcome of *call*."""
@@ -147,9 +146,10 @@ class Asking:
 
     def begin(self, call: Call) -> None:
         """Begin *call*, unless it is cut or cancelled; while a park is being written, or a scope is closing, it is held."""
-        if call.branch.is_cut or self._drive.cancelling.dooms(call):
+        branch, drive = call.branch, self._drive
+        if (branch.cut and branch.is_cut) or drive.cancelling.dooms(call):
             return
-        if self.is_paused or self._drive.is_closing(call.branch):
+        if self.is_paused or (drive.closing and drive.is_closing(branch)):
             self.held.append(call)
         else:
             self.start(call)

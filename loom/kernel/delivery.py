@@ -33,7 +33,8 @@ class Delivery:
         """Syscalls that were called and are not awaited yet: a task that was created for one has not begun."""
         self.closed = False
         self.progress = self._seen = self._turns = self._stood_at = 0
-        self._scheduled = False
+        self._look_due: asyncio.Handle | None = None
+        self._is_due_to_move_only = False
 
     def enter(self, branch: Branch, task: asyncio.Task[object]) -> None:
         """A branch begins; it is on the move until it stands in a syscall or leaves."""
@@ -79,8 +80,11 @@ class Delivery:
             branch.standing = call
             self.moving -= 1
         self.progress += 1
-        if self.queue or not self._is_busy():  # else the landing of an effect stirs
+        if self.queue or not self._is_busy():
             self.stir()
+        elif self._is_due_to_move_only and not self._is_moving and self._look_due is not None:
+            self._look_due.cancel()  # it stands again already, and the landing of an effect stirs
+            self._look_due, self._is_due_to_move_only = None, False
         return future
 
     def move(self, call: Call) -> asyncio.Future[Event]:
@@ -136,12 +140,17 @@ class Delivery:
 
     def stir(self) -> None:
         """Something changed: look again, on the next turn, whether the body stands still."""
-        if not self._scheduled and not self.closed:
-            self._scheduled = True
-            self._loop.call_soon(self._look)
+        self._is_due_to_move_only = False
+        if self._look_due is None and not self.closed:
+            self._look_due = self._loop.call_soon(self._look)
+
+    def delivered(self) -> None:
+        """An outcome is on its way to the body: look again, unless it stands in a syscall before that."""
+        if self._look_due is None and not self.closed:
+            self._look_due, self._is_due_to_move_only = self._loop.call_soon(self._look), True
 
     def _look(self) -> None:
-        self._scheduled = False
+        self._look_due, self._is_due_to_move_only = None, False
         if self.closed:
             return
         if self._is_moving:

@@ -208,8 +208,10 @@ class Drive:
     def _deliver(self, call: Call, event: Event) -> None:
         self.delivery.queue.popleft()
         if not isinstance(call.syscall, ScopeSyscall):
-            self.hand_over(call, event)
-        elif not call.settled:  # else all its branches had ended before the record came
+            self.asking.pass_on(call, self.asking.settle(call, event))
+            self.delivery.delivered()
+            return
+        if not call.settled:  # else all its branches had ended before the record came
             call.syscall.deliver(call, event, self)
         self.delivery.stir()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loom.core.errors import LoomError
@@ -35,7 +34,7 @@ class _Flight:
 
     __slots__ = ("call", "context", "effect", "fleet", "number", "task", "upto")
 
-    def __init__(self, fleet: Flights, call: Call, effect: Effect, number: int, upto: int) -> None:
+    def __init__(self, fleet: Flights, call: Call, effect: Effect, *, number: int, upto: int) -> None:
         self.fleet, self.call, self.effect, self.number, self.upto = fleet, call, effect, number, upto
         self.context, call.context = call.context, None if call.context is None else call.context.copy()
         self.task: asyncio.Task[None] | None = None
@@ -43,7 +42,7 @@ class _Flight:
     def written(self, error: LoomError | None) -> None:
         """What it stands on is on disk, or will never be: then the drive is told elsewhere, and this one never leaves."""
         if error is None and self.task is None and self.fleet.has(self):
-            self.leave()
+            _ = self.leave()
 
     def leave(self) -> asyncio.Task[None]:
         """Have it begin, and wait for the disk by itself if it has to."""
@@ -72,11 +71,11 @@ class Flights:
 
     def start(self, call: Call, effect: Effect, number: int, *, upto: int) -> None:
         """Have *effect* make attempt *number* for *call* once *upto* events are on disk; it is told how that ended."""
-        flight = self._fleet[call] = _Flight(self, call, effect, number, upto)
+        flight = self._fleet[call] = _Flight(self, call, effect, number=number, upto=upto)
         if upto > self._drive.journal.durable:
             self._drive.journal.when_written(upto, flight.written)
         else:
-            flight.leave()
+            _ = flight.leave()
 
     async def fly(self, flight: _Flight) -> None:
         """Make the attempt, and record how it ended unless it was grounded."""

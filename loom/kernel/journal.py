@@ -136,9 +136,8 @@ class Journal:
 
     def _event(self, type_: str, payload: Any, metadata: Mapping[str, Any]) -> Event:
         state, now = self.state, self._clock.now_ms()
-        at = max(state.at, now)
-        fields = (state.execution_id, state.sequence + 1, type_, at, payload, metadata)
-        return tuple.__new__(EventEnvelope, fields)
+        at = now if now > state.at else state.at
+        return tuple.__new__(EventEnvelope, (state.execution_id, state.sequence + 1, type_, at, payload, metadata))
 
     async def barrier(self, length: int | None = None) -> None:
         """Return once the first *length* events (all committed so far) are on disk.
