@@ -68,7 +68,12 @@ class Asking:
             self.begin(call)
         elif (event := self._replayed(call, self.recorded)) is not None:
             return self._revived(call, event)
-        return self._revived(call, await self.stand(call))
+        future = self.stood(call)
+        try:
+            event = await future
+        except asyncio.CancelledError:
+            raise self._cancelled(call) from None
+        return self._revived(call, event)
 
     def _replayed(self, call: Call, recorded: Recorded) -> Event | None:
         """Return the outcome of *call* when it is the next of the log and only its branch can see it come."""
@@ -110,15 +115,19 @@ class Asking:
 
     async def stand(self, call: Call) -> Event:
         """Wait for the outcome of *call*, however it comes to it."""
+        try:
+            return await self.stood(call)
+        except asyncio.CancelledError:
+            raise self._cancelled(call) from None
+
+    def stood(self, call: Call) -> asyncio.Future[Event]:
+        """Have the running task stand in *call*, and return what it waits on."""
         task = asyncio.current_task()
         own = task is call.branch.task
         if not own:
             call.task = task
             self._drive.unwinding.hush(task)
-        try:
-            return await self._drive.delivery.stand(call, own)
-        except asyncio.CancelledError:
-            raise self._cancelled(call) from None
+        return self._drive.delivery.stand(call, own)
 
     def settle(self, call: Call, event: Event) -> Event:
         """*event* is the outcome of *call*."""

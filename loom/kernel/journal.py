@@ -136,7 +136,7 @@ class Journal:
 
     def _event(self, type_: str, payload: Any, metadata: Mapping[str, Any]) -> Event:
         state, now = self.state, self._clock.now_ms()
-        at = now if now > state.at else state.at
+        at = max(state.at, now)
         return tuple.__new__(EventEnvelope, (state.execution_id, state.sequence + 1, type_, at, payload, metadata))
 
     async def barrier(self, length: int | None = None) -> None:

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, cast
 
 import pytest
 
 import loom
 from loom.core.ids import ExecutionId
 from loom.driving.runtime import WorkflowRuntime
+from loom.spi.event_store import Append, AppendResult, Storage
 from loom.spi.host import VirtualHost
 from loom.spi.memory import MemoryStorage
 from tests.kernel.running import RUN, payloads, runtime
+
+
+class Mortal:
+    """A store as one process has it: once that is lost, nothing of it is written any more."""
+
+    def __init__(self, storage: MemoryStorage) -> None:
+        self._storage, self.is_lost = storage, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
+        if self.is_lost:
+            await asyncio.Event().wait()
+        return await self._storage.append(batch)
 
 
 class Deadly:
@@ -42,6 +58,7 @@ class Deadly:
         self.flow = flow
         self.storage = MemoryStorage()
         self.lost: set[str] = set()
+        self.last: Mortal | None = None
         self.tasks: list[asyncio.Task[Any]] = []
 
     def process(self) -> WorkflowRuntime:
@@ -49,7 +66,10 @@ class Deadly:
         host = VirtualHost(f"process-{len(self.lost)}")
         host.gone = set(self.lost)
         self.lost.add(f"process-{len(self.lost)}/1")
-        return runtime(self.flow, storage=self.storage, host=host, write_behind=True)
+        if self.last is not None:
+            self.last.is_lost = True
+        self.last = Mortal(self.storage)
+        return runtime(self.flow, storage=cast(Storage, self.last), host=host, write_behind=True)
 
     async def die(self) -> loom.Outcome[int] | None:
         """Drive the run in a process that is lost in the deadly step; return the outcome if it comes to one before."""
