@@ -11,6 +11,7 @@ import pytest
 import loom
 from loom.core.ids import ExecutionId
 from loom.driving.runtime import WorkflowRuntime
+from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult, Storage
 from loom.spi.host import VirtualHost
 from loom.spi.memory import MemoryStorage
@@ -21,14 +22,15 @@ class Mortal:
     """A store as one process has it: once that is lost, nothing of it is written any more."""
 
     def __init__(self, storage: MemoryStorage) -> None:
-        self._storage, self.is_lost = storage, False
+        self._storage, self.is_lost, self.buried = storage, False, asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
 
     async def append(self, batch: Sequence[Append]) -> Sequence[AppendResult]:
         if self.is_lost:
-            await asyncio.Event().wait()
+            await self.buried.wait()
+            raise StoreUnavailable("its process is gone", store="memory")
         return await self._storage.append(batch)
 
 
@@ -58,7 +60,7 @@ class Deadly:
         self.flow = flow
         self.storage = MemoryStorage()
         self.lost: set[str] = set()
-        self.last: Mortal | None = None
+        self.stores: list[Mortal] = []
         self.tasks: list[asyncio.Task[Any]] = []
 
     def process(self) -> WorkflowRuntime:
@@ -66,10 +68,10 @@ class Deadly:
         host = VirtualHost(f"process-{len(self.lost)}")
         host.gone = set(self.lost)
         self.lost.add(f"process-{len(self.lost)}/1")
-        if self.last is not None:
-            self.last.is_lost = True
-        self.last = Mortal(self.storage)
-        return runtime(self.flow, storage=cast(Storage, self.last), host=host, write_behind=True)
+        for store in self.stores:
+            store.is_lost = True
+        self.stores.append(Mortal(self.storage))
+        return runtime(self.flow, storage=cast(Storage, self.stores[-1]), host=host, write_behind=True)
 
     async def die(self) -> loom.Outcome[int] | None:
         """Drive the run in a process that is lost in the deadly step; return the outcome if it comes to one before."""
@@ -96,6 +98,8 @@ class Deadly:
         raise AssertionError("it was never put in doubt")
 
     async def bury(self) -> None:
+        for store in self.stores:
+            store.buried.set()
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
