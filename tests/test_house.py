@@ -26,7 +26,6 @@ IMPURE_KERNEL: Final = frozenset(
         "closing",
         "context",
         "delivery",
-        "dispatching",
         "drive",
         "entering",
         "flights",

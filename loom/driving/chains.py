@@ -19,8 +19,9 @@ from loom.core.state import empty_state
 from loom.driving.run_reader import RunReader
 from loom.driving.stored_log import log_of
 from loom.kernel.fold import RULES
-from loom.kernel.journal import Journal, tell
+from loom.kernel.journal import Journal
 from loom.spi.event_store import Append, ExecutionQuery, ExecutionRow, Lane
+from loom.spi.telling import tell
 
 if TYPE_CHECKING:
     from loom.driving.driver import Driver

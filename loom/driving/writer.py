@@ -8,12 +8,13 @@ from typing import Final
 
 from loom.core.errors import LoomError
 from loom.core.state import ExecutionState
-from loom.kernel.journal import Journal, resolve
+from loom.kernel.journal import Journal
 from loom.spi.citing import Citing
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult, EventStore
 from loom.spi.limits import ENTRY_BYTES_MAX, EntryTooLarge
 from loom.spi.surroundings import IDLE_S, Surroundings
+from loom.spi.telling import resolve
 
 QUEUE_EVENTS_MAX: Final = 10_000
 QUEUE_BYTES_MAX: Final = 16 << 20

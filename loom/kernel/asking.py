@@ -19,6 +19,7 @@ from loom.kernel.errors import ReplayDivergence, UnrecordedCancellation
 from loom.kernel.replay import Record, Recorded
 from loom.kernel.scopes import ScopeSyscall
 from loom.spi.letting_go import never
+from loom.spi.telling import resolve
 from loom.values import RecordUnreadable
 from loom.values.failing import type_name, where_of
 
@@ -54,11 +55,9 @@ class Asking:
 
     async def outcome(self, call: Call) -> Any:
         """Ask *call* and return what its outcome gives the body, or raise the failure it records."""
-        drive, branch = self._drive, call.branch
-        delivery = drive.delivery
+        drive, branch, delivery = self._drive, call.branch, self._drive.delivery
         delivery.unasked.pop(call, None)
-        is_told = drive.cancelling.is_delivered and drive.cancelling.reaches(call)
-        if drive.ending is not None or is_told or (branch.cut and branch.is_cut):
+        if drive.ending is not None or (branch.cut and branch.is_cut) or drive.cancelling.reaches(call):
             await self._refuse(branch)
         if self.recorded is None:
             if drive.journal.writer.is_full:
@@ -68,12 +67,7 @@ class Asking:
             self.begin(call)
         elif (event := self._replayed(call, self.recorded)) is not None:
             return self._revived(call, event)
-        future = self.stood(call)
-        try:
-            event = await future
-        except asyncio.CancelledError:
-            raise self._cancelled(call) from None
-        return self._revived(call, event)
+        return self._revived(call, await self.stand(call))
 
     def _replayed(self, call: Call, recorded: Recorded) -> Event | None:
         """Return the outcome of *call* when it is the next of the log and only its branch can see it come."""
@@ -115,19 +109,15 @@ class Asking:
 
     async def stand(self, call: Call) -> Event:
         """Wait for the outcome of *call*, however it comes to it."""
-        try:
-            return await self.stood(call)
-        except asyncio.CancelledError:
-            raise self._cancelled(call) from None
-
-    def stood(self, call: Call) -> asyncio.Future[Event]:
-        """Have the running task stand in *call*, and return what it waits on."""
         task = asyncio.current_task()
         own = task is call.branch.task
         if not own:
             call.task = task
             self._drive.unwinding.hush(task)
-        return self._drive.delivery.stand(call, own)
+        try:
+            return await self._drive.delivery.stand(call, own)
+        except asyncio.CancelledError:
+            raise self._cancelled(call) from None
 
     def settle(self, call: Call, event: Event) -> Event:
         """*event* is the outcome of *call*."""
@@ -141,9 +131,7 @@ class Asking:
     def pass_on(self, call: Call, event: Event) -> None:
         """Let *event* be what *call* waits for, if it still waits."""
         if call.future is not None:
-            future = self._drive.delivery.move(call)
-            if not future.done():
-                future.set_result(event)
+            resolve(self._drive.delivery.move(call), event)
 
     async def _refuse(self, branch: Branch) -> None:
         self._drive.unwinding.hush(asyncio.current_task() if asyncio.current_task() is not branch.task else None)
@@ -155,10 +143,9 @@ class Asking:
 
     def begin(self, call: Call) -> None:
         """Begin *call*, unless it is cut or cancelled; while a park is being written, or a scope is closing, it is held."""
-        branch, drive = call.branch, self._drive
-        if (branch.cut and branch.is_cut) or drive.cancelling.dooms(call):
+        if (call.branch.cut and call.branch.is_cut) or self._drive.cancelling.dooms(call):
             return
-        if self.is_paused or (drive.closing and drive.is_closing(branch)):
+        if self.is_paused or (self._drive.closing and self._drive.is_closing(call.branch)):
             self.held.append(call)
         else:
             self.start(call)

@@ -86,7 +86,7 @@ class Cancelling:
         self.watch()
 
     def _in_flight(self) -> list[Call]:
-        return [call for call in self._drive.flights.calls if self.dooms(call)]
+        return [call for call in self._drive.flights if self.dooms(call)]
 
     def watch(self) -> None:
         """Have happen in time what the log says will: the deadline, or the end of the grace."""

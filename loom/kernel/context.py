@@ -139,7 +139,7 @@ class Context(Entering, Branching):
             text = self._named(branch, step, values.digest(compared), encoded)
             served = branch.served.get(text)
             if served is not None and (served.outcome or not served.settled or served.is_once):
-                return self._again(served)
+                return self._drive.asking.served_again(served)
         call = self._call(branch, StepSyscall(step, binding, encoded), text, compared)
         if naming.kind in ("name", "key"):
             branch.served[text] = call
@@ -163,9 +163,6 @@ class Context(Entering, Branching):
     def _stop(self, error: StepIdReused) -> None:
         self._drive.stop(error)
         raise DriveEnding
-
-    async def _again(self, first: Call) -> Any:
-        return await self._drive.asking.served_again(first)
 
     # -- branches ------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ class Delivery:
         self.closed = False
         self.progress = self._seen = self._turns = self._stood_at = 0
         self._look_due: asyncio.Handle | None = None
-        self._is_due_to_move_only = False
+        self._unless_stood = False
 
     def enter(self, branch: Branch, task: asyncio.Task[object]) -> None:
         """A branch begins; it is on the move until it stands in a syscall or leaves."""
@@ -82,9 +82,9 @@ class Delivery:
         self.progress += 1
         if self.queue or not self._is_busy():
             self.stir()
-        elif self._is_due_to_move_only and not self._is_moving and self._look_due is not None:
+        elif self._unless_stood and not self._is_moving and self._look_due is not None:
             self._look_due.cancel()  # it stands again already, and the landing of an effect stirs
-            self._look_due, self._is_due_to_move_only = None, False
+            self._look_due = None
         return future
 
     def move(self, call: Call) -> asyncio.Future[Event]:
@@ -138,19 +138,17 @@ class Delivery:
         else:
             self.stir()
 
-    def stir(self) -> None:
-        """Something changed: look again, on the next turn, whether the body stands still."""
-        self._is_due_to_move_only = False
+    def stir(self, *, unless_stood: bool = False) -> None:
+        """Something changed: look again, on the next turn, whether the body stands still.
+
+        *unless_stood*: an outcome is on its way to the body, and there is nothing to see if it stands in a syscall again before.
+        """
+        self._unless_stood = unless_stood and (self._unless_stood or self._look_due is None)
         if self._look_due is None and not self.closed:
             self._look_due = self._loop.call_soon(self._look)
 
-    def delivered(self) -> None:
-        """An outcome is on its way to the body: look again, unless it stands in a syscall before that."""
-        if self._look_due is None and not self.closed:
-            self._look_due, self._is_due_to_move_only = self._loop.call_soon(self._look), True
-
     def _look(self) -> None:
-        self._look_due, self._is_due_to_move_only = None, False
+        self._look_due = None
         if self.closed:
             return
         if self._is_moving:

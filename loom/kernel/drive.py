@@ -27,10 +27,10 @@ from loom.kernel.calls import Branch, Call, DriveEnding, Event
 from loom.kernel.cancelling import GRACE_ENDED, REQUESTED, Cancelling
 from loom.kernel.closing import close
 from loom.kernel.delivery import Delivery
-from loom.kernel.errors import DriveFaulted, DriveInterrupted
+from loom.kernel.errors import DriveInterrupted
 from loom.kernel.flights import Flights
 from loom.kernel.frontier import reach
-from loom.kernel.journal import Journal, tell
+from loom.kernel.journal import Journal
 from loom.kernel.patches import Patches
 from loom.kernel.replay import Recorded
 from loom.kernel.requests import Requests
@@ -41,6 +41,7 @@ from loom.spi.event_store import Append, RequestKind
 from loom.spi.guarding import run_body
 from loom.spi.latch import Latch
 from loom.spi.surroundings import Surroundings
+from loom.spi.telling import tell
 from loom.spi.timers import Timers
 
 Ending = Literal["park", "stop", "done"]
@@ -143,12 +144,6 @@ class Drive:
         call.start = start
         self.delivery.calls[start.sequence] = call
 
-    def hand_over(self, call: Call, event: Event) -> None:
-        """Let *event* be what *call* waits for."""
-        self.asking.settle(call, event)
-        self.asking.pass_on(call, event)
-        self.delivery.stir()
-
     def wants(self, call: Call) -> bool:
         """Whether *call* still waits for an outcome; one that was cut does while it is in doubt."""
         is_cut = call.branch.is_cut and call.sequence not in self.state.gates
@@ -209,7 +204,7 @@ class Drive:
         self.delivery.queue.popleft()
         if not isinstance(call.syscall, ScopeSyscall):
             self.asking.pass_on(call, self.asking.settle(call, event))
-            self.delivery.delivered()
+            self.delivery.stir(unless_stood=True)
             return
         if not call.settled:  # else all its branches had ended before the record came
             call.syscall.deliver(call, event, self)
@@ -275,10 +270,6 @@ class Drive:
         """An effect met a cancellation or an exit that is not the drive's own."""
         if not isinstance(error, DriveEnding):
             self.stop(getattr(error, "error", None) or DriveInterrupted(execution_id=self.state.execution_id))
-
-    def landing_failed(self, call: Call, error: Exception) -> None:
-        """The outcome of an effect could not be recorded."""
-        self.stop(DriveFaulted(execution_id=self.state.execution_id, what=call.id, why=repr(error)))
 
     # -- the life of a drive -------------------------------------------------------------------------------------
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loom.core.errors import LoomError
 from loom.core.inside import INSIDE, EffectInterrupted
 from loom.kernel.calls import Call, DriveEnding
+from loom.kernel.errors import DriveFaulted
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
+
+RECOVERIES_UNMARKED_MAX: Final = 2
+"""Once so many drivers in a row were lost, each start is on disk before its effect, so that the next loss is counted."""
 
 
 class Effect(Protocol):
@@ -32,25 +38,12 @@ class CancelledInside(Exception):
 class _Flight:
     """One attempt: *number* of *effect* for *call*. It has no task until the first *upto* events are on disk."""
 
-    __slots__ = ("call", "context", "effect", "fleet", "number", "task", "upto")
+    __slots__ = ("call", "context", "effect", "number", "task", "upto")
 
-    def __init__(self, fleet: Flights, call: Call, effect: Effect, *, number: int, upto: int) -> None:
-        self.fleet, self.call, self.effect, self.number, self.upto = fleet, call, effect, number, upto
+    def __init__(self, call: Call, effect: Effect, number: int, upto: int) -> None:
+        self.call, self.effect, self.number, self.upto = call, effect, number, upto
         self.context, call.context = call.context, None if call.context is None else call.context.copy()
         self.task: asyncio.Task[None] | None = None
-
-    def written(self, error: LoomError | None) -> None:
-        """What it stands on is on disk, or will never be: then the drive is told elsewhere, and this one never leaves."""
-        if error is None and self.task is None and self.fleet.has(self):
-            _ = self.leave()
-
-    def leave(self) -> asyncio.Task[None]:
-        """Have it begin, and wait for the disk by itself if it has to."""
-        task = self.task
-        if task is None:
-            loop = asyncio.get_running_loop()
-            task = self.task = loop.create_task(self.fleet.fly(self), name=self.call.id, context=self.context)
-        return task
 
 
 class Flights:
@@ -65,20 +58,26 @@ class Flights:
     def __bool__(self) -> bool:
         return bool(self._fleet)
 
-    def has(self, flight: _Flight) -> bool:
-        """Whether *flight* is what runs for its call."""
-        return self._fleet.get(flight.call) is flight
-
     def start(self, call: Call, effect: Effect, number: int, *, upto: int) -> None:
         """Have *effect* make attempt *number* for *call* once *upto* events are on disk; it is told how that ended."""
-        flight = self._fleet[call] = _Flight(self, call, effect, number=number, upto=upto)
+        flight = self._fleet[call] = _Flight(call, effect, number, upto)
         if upto > self._drive.journal.durable:
-            self._drive.journal.when_written(upto, flight.written)
+            self._drive.journal.when_written(upto, partial(self._written, flight))
         else:
-            _ = flight.leave()
+            self._leave(flight)
 
-    async def fly(self, flight: _Flight) -> None:
-        """Make the attempt, and record how it ended unless it was grounded."""
+    def _written(self, flight: _Flight, error: LoomError | None) -> None:
+        # With an error what it stands on will never be on disk, and the drive ends: it never leaves.
+        if error is None and self._fleet.get(flight.call) is flight:
+            self._leave(flight)
+
+    def _leave(self, flight: _Flight) -> None:
+        """Have it begin, if it has not; it waits for the disk by itself if it has to."""
+        if flight.task is None:
+            loop = asyncio.get_running_loop()
+            flight.task = loop.create_task(self._fly(flight), name=flight.call.id, context=flight.context)
+
+    async def _fly(self, flight: _Flight) -> None:
         # The landing is part of the task and no callback of it: one turn of the loop less for every step.
         INSIDE.set("effect")
         call, drive, result, error = flight.call, self._drive, None, None
@@ -102,16 +101,14 @@ class Flights:
         except DriveEnding:
             return  # the log could not be written, and the drive knows
         except Exception as failed:  # noqa: BLE001  # an outcome that cannot be recorded ends the drive
-            drive.landing_failed(call, failed)
+            drive.stop(DriveFaulted(execution_id=drive.state.execution_id, what=call.id, why=repr(failed)))
 
     def are_below(self, prefix: str) -> bool:
         """Whether anything is in flight for a branch at or below *prefix*, but for what is shielded there."""
         return any(call.branch.lies_open(prefix) for call in self._fleet)
 
-    @property
-    def calls(self) -> list[Call]:
-        """What is in flight."""
-        return list(self._fleet)
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self._fleet)
 
     def drop(self, call: Call) -> None:
         """Cancel what runs for *call*, without a record; it is in flight until it has ended."""
@@ -145,17 +142,29 @@ class Flights:
 
     async def wait(self, timeout_s: float | None) -> None:
         """Return when nothing is in flight any more, or after *timeout_s*."""
+        for flight in self._fleet.values():
+            self._leave(flight)
         if self._fleet:
-            await asyncio.wait({flight.leave() for flight in self._fleet.values()}, timeout=timeout_s)
+            await asyncio.wait(self._flying(), timeout=timeout_s)
 
     async def ground(self, patience_s: float) -> None:
         """Cancel all that is in flight, without a record, and return when it has ended, or after *patience_s*."""
-        flying = [flight.task for flight in self._fleet.values() if flight.task is not None]
-        tasks, self._fleet = [*flying, *self._behind], {}
+        tasks, self._fleet = [*self._flying(), *self._behind], {}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=patience_s)
+
+    def _flying(self) -> list[asyncio.Task[None]]:
+        return [flight.task for flight in self._fleet.values() if flight.task is not None]
+
+
+def stands_on(drive: Drive, *, everything: bool, reads: bool) -> int:
+    """Return how many events have to be on disk before an effect may leave that is asked for now (rules 3, 7)."""
+    journal = drive.journal
+    if everything or journal.state.facts.recoveries >= RECOVERIES_UNMARKED_MAX:
+        return journal.state.length
+    return 0 if reads or drive.around.write_behind else journal.acted_on
 
 
 def _seen(error: BaseException) -> BaseException:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -37,10 +36,9 @@ from loom.spi.event_store import (
     Send,
 )
 from loom.spi.indexing import gates_text, index_row
+from loom.spi.telling import resolve, settle, tell
 
 Event = EventEnvelope[Any]
-
-_log = logging.getLogger("loom.kernel")
 
 _GOES_ON: Final[tuple[int | None, Sequence[RequestKind], Append | None]] = (None, (), None)
 """What an item that parks nothing has in the place of `Journal._leaving`."""
@@ -99,7 +97,7 @@ class Journal:
         self._ready: list[EventRecord] = []
         self._untold: list[Event] = []
         self._consumes: list[int] = []
-        self._appends, self._acted_on = 0, state.length
+        self._appends, self.acted_on = 0, state.length  # up to there are outcomes that the flow may have acted on
         self._count = count()  # who waits for the same length is woken in the order in which they came
         self._waiters: list[tuple[int, int, Callable[[LoomError | None], None]]] = []
         self._park: _Park | None = None
@@ -128,7 +126,7 @@ class Journal:
         if consumes is not None:
             self._consumes.append(consumes)
         if type_ in ACTED_ON:
-            self._acted_on = event.sequence + 1
+            self.acted_on = event.sequence + 1
         self.writer.enqueue(self, 1, len(record.payload))
         if self._on_event is not None:
             tell(self._on_event, event)
@@ -150,18 +148,13 @@ class Journal:
             raise self.error
         if upto > self.durable:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.when_written(upto, partial(_settle, future))
+            self.when_written(upto, partial(settle, future))
             await future
 
     def when_written(self, upto: int, told: Callable[[LoomError | None], None]) -> None:
         """Call *told* once the first *upto* events are on disk, or with the error that keeps them off it."""
         heapq.heappush(self._waiters, (upto, next(self._count), told))
         self.writer.kick()
-
-    @property
-    def unwritten_outcome(self) -> int:
-        """The length of the log up to the last outcome the flow may have acted on; 0 when that is on disk."""
-        return self._acted_on if self._acted_on > self.durable else 0
 
     async def leave(
         self, type_: str, payload: Any, *, seen: int, kinds: Sequence[RequestKind] = (), follows: Append | None = None
@@ -268,8 +261,8 @@ class Journal:
         self._ready, self._untold = [], []
         waiters, self._waiters = self._waiters, []
         for park in (self._park, self._park_taken):
-            if park is not None and not park[2].done():
-                park[2].set_exception(error)
+            if park is not None:
+                settle(park[2], error)
         self._park = self._park_taken = None
         for _, _, told in waiters:
             told(error)
@@ -280,25 +273,3 @@ class Journal:
         if self._gates[0] is not state.gates:
             self._gates = (state.gates, gates_text(state))
         return index_row(state, self._gates[1])
-
-
-def tell(listener: Callable[..., None], *what: Any) -> None:
-    """Call *listener*, who is arbitrary code and must not be able to stop a run."""
-    try:
-        listener(*what)
-    except Exception:  # noqa: BLE001  # see above
-        _log.exception("a listener failed at %s", what)
-
-
-def _settle(future: asyncio.Future[None], error: LoomError | None) -> None:
-    if future.done():  # its waiter may have been cancelled
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
-
-
-def resolve(future: asyncio.Future[Any], value: Any) -> None:
-    if not future.done():  # its waiter may have been cancelled
-        future.set_result(value)

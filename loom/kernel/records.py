@@ -12,8 +12,7 @@ from loom.core.choice import Choice
 from loom.core.failures import DecisionFailed, failure_from
 from loom.core.json import JsonObject
 from loom.kernel.calls import Call, Event
-from loom.kernel.dispatching import stands_on
-from loom.kernel.flights import is_interruption
+from loom.kernel.flights import is_interruption, stands_on
 from loom.values.failing import record_of
 
 if TYPE_CHECKING:

@@ -194,7 +194,8 @@ class ScopeSyscall:
             return
         self.open_branches(call, drive)
         if not self.bodies:
-            drive.hand_over(call, event)
+            drive.asking.pass_on(call, drive.asking.settle(call, event))
+            drive.delivery.stir()
 
     def _has_time(self, call: Call, drive: Drive) -> bool:
         is_ending = call.settled or call.branch.is_cut or self.is_late or self.tally.verdict is not None

@@ -22,8 +22,7 @@ from loom.core.middleware import StepTimedOut
 from loom.core.state import UNTRIED
 from loom.core.step import Step, StepContext
 from loom.kernel.calls import Call, Event
-from loom.kernel.dispatching import stands_on
-from loom.kernel.flights import is_interruption
+from loom.kernel.flights import is_interruption, stands_on
 from loom.values.binding import Binding
 from loom.values.failing import failure_to_raise, step_failure_record
 

@@ -19,7 +19,6 @@ from loom.core.errors import LoomError
 from loom.core.ids import ExecutionId
 from loom.core.outcome import Outcome
 from loom.kernel.errors import DriveInterrupted
-from loom.kernel.journal import tell
 from loom.services.piling import Piling
 from loom.services.scheduling import Ticked
 from loom.spi.clock import Clock, SystemClock
@@ -27,6 +26,7 @@ from loom.spi.conflicts import SequenceConflict
 from loom.spi.errors import StoreError
 from loom.spi.event_store import Claim, ExecutionRow
 from loom.spi.scheduler import Job, Scheduler
+from loom.spi.telling import tell
 
 POLL_S: Final = 0.25
 LINGER_S: Final = 1.0
