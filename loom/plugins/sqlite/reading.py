@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -55,14 +55,42 @@ _NEWEST_FIRST: Final = "ORDER BY started_at DESC, id DESC LIMIT ?"
 _record: Final = partial(tuple.__new__, EventRecord)
 """Makes an event of a row, without the frame that `_make` is: a log has many."""
 
-_BEFORE_WAKE: Final = (str, int, int, str, str, int, int)
-_AFTER_WAKE: Final = (str, str, str, int, str, int, str, int, int, int)
-_WHETHER: Final = (int, type(None))
-_ROW_TYPES: Final = frozenset(
-    (*_BEFORE_WAKE, wake, *_AFTER_WAKE, ended) for wake, ended in itertools.product(_WHETHER, _WHETHER)
-)
-_REQUEST_TYPES: Final = frozenset({(int, str, str, int, bytes)})
-"""What the columns of rows hold. SQLite keeps whatever is written there by hand, and a comparison would fail far from here."""
+_TEXT: Final = (str,)
+_NUMBER: Final = (int,)
+_NUMBER_IF_ANY: Final = (int, type(None))
+_ROW_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "id": _TEXT,
+    "run": _NUMBER,
+    "length": _NUMBER,
+    "flow": _TEXT,
+    "status": _TEXT,
+    "started_at": _NUMBER,
+    "updated_at": _NUMBER,
+    "wake_at": _NUMBER_IF_ANY,
+    "gates": _TEXT,
+    "attributes": _TEXT,
+    "chain": _TEXT,
+    "link": _NUMBER,
+    "parent": _TEXT,
+    "ended": _NUMBER,
+    "driver": _TEXT,
+    "leased_until": _NUMBER,
+    "released": _NUMBER,
+    "cancel": _NUMBER,
+    "ended_at": _NUMBER_IF_ANY,
+}
+_REQUEST_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "number": _NUMBER,
+    "kind": _TEXT,
+    "key": _TEXT,
+    "at": _NUMBER,
+    "body": (bytes,),
+}
+
+Fitting: TypeAlias = frozenset[tuple[type, ...]]
+_ROW_FITS: Final[Fitting] = frozenset(itertools.product(*_ROW_TYPES.values()))
+_REQUEST_FITS: Final[Fitting] = frozenset(itertools.product(*_REQUEST_TYPES.values()))
+"""All that a row can be: one look-up says of a good one that it is."""
 
 Read: TypeAlias = Callable[[sqlite3.Connection], object]
 
@@ -113,23 +141,22 @@ def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int, *, abo
 
 
 def _request(found: Sequence[object]) -> Request:
-    if _types(found) not in _REQUEST_TYPES:
-        raise WrongType(f"a row of requests holds {_told(found)}")
+    _must_be(found, _REQUEST_TYPES, _REQUEST_FITS, "a row of requests")
     return Request._make(found)
 
 
 def _execution(found: Sequence[object], now: int) -> ExecutionRow:
-    if _types(found) not in _ROW_TYPES:
-        raise WrongType(f"the row of {found[0]!r} in executions holds {_told(found)}")
+    _must_be(found, _ROW_TYPES, _ROW_FITS, f"the row of {found[0]!r} in executions")
     return execution_row(found, now=now)
 
 
-def _types(found: Sequence[object]) -> tuple[type, ...]:
-    return tuple(map(type, found))
-
-
-def _told(found: Sequence[object]) -> str:
-    return ", ".join(f"{type(value).__name__} {value!r:.40}" for value in found)
+def _must_be(found: Sequence[object], types: Mapping[str, tuple[type, ...]], fitting: Fitting, what: str) -> None:
+    """Refuse a row with a value that is of no type of its column: SQLite keeps what is written by hand, and it would fail far from here."""
+    if tuple(map(type, found)) in fitting:
+        return
+    for value, (column, kinds) in zip(found, types.items(), strict=True):
+        if type(value) not in kinds:
+            raise WrongType(f"{what} has {value!r:.60} as its {column}")
 
 
 def row(raw: sqlite3.Connection, execution_id: str, *, now: int) -> ExecutionRow | None:

@@ -259,11 +259,11 @@ def _names(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("UPDATE requests SET number = 'first'", "str 'first'"),
-        ("UPDATE requests SET body = 7", "int 7"),
-        ("UPDATE executions SET parent = x'00'", "bytes b'\\x00'"),
-        ("UPDATE executions SET wake_at = 'soon'", "str 'soon'"),
-        ("UPDATE executions SET gates = x'ff'", "bytes b'\\xff'"),
+        ("UPDATE requests SET number = 'first'", "a row of requests has 'first' as its number"),
+        ("UPDATE requests SET body = 7", "a row of requests has 7 as its body"),
+        ("UPDATE executions SET parent = x'00'", "the row of 'refund-42' in executions has b'\\x00' as its parent"),
+        ("UPDATE executions SET wake_at = 'soon'", "'soon' as its wake_at"),
+        ("UPDATE executions SET gates = x'ff'", "b'\\xff' as its gates"),
     ],
 )
 async def test_a_row_with_something_else_than_ours_in_it_is_told_as_damage(
