@@ -103,14 +103,14 @@ class Terminal:
             Unavailable: it was not, or the process has ended.
         """
         wanted, until = text.encode(), time.monotonic() + _PATIENCE_S
-        while wanted not in _plain(self._drawn):
+        while wanted not in drawn_text(self._drawn):
             ready, _, _ = select.select([self._descriptor], [], [], max(until - time.monotonic(), 0))
             try:
                 some = os.read(self._descriptor, 1 << 16) if ready else b""
             except OSError:  # Linux says so when the other end is closed
                 some = b""
             if not some:
-                raise Unavailable(f"{text!r} was not drawn: {_plain(self._drawn)[-300:]!r}")
+                raise Unavailable(f"{text!r} was not drawn: {drawn_text(self._drawn)[-300:]!r}")
             self._drawn += some
         self._drawn = b""
         return time.monotonic()
@@ -126,7 +126,7 @@ class Terminal:
         return [self.type(key, f"event {begin + step * at} of") for at in range(1, count + 1)]
 
 
-def _plain(drawn: bytes) -> bytes:
+def drawn_text(drawn: bytes) -> bytes:
     """Return what was drawn without its colours and places."""
     parts = drawn.split(b"\x1b[")
     return parts[0] + b"".join(part.lstrip(b"0123456789;?")[1:] for part in parts[1:])
