@@ -95,7 +95,8 @@ class Inspector:
         children = await children_of(self.store, kept.moments.events)
         kin = [{"id": each.execution_id, "flow": each.index.flow, "status": each.index.status} for each in children]
         told = run_json(state, row, kept.moments)
-        return {**told, "children": kin, "gates": gates_json(state), "now": self._now_ms()}
+        stopped = bool(await stopped_trials(self.store, [] if row is None else [row]))
+        return {**told, "stopped": stopped, "children": kin, "gates": gates_json(state), "now": self._now_ms()}
 
     async def lines(self, text: str, *, start: int, limit: int) -> Json:
         """Return up to *limit* events from the *start*-th that is there on, a line each, and how many there are."""

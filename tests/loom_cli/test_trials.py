@@ -9,7 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from loom.plugins.sqlite import SqliteStorage
 from loom_cli.branches import leads
+from loom_cli.web.inspector import Inspector, Wanted
 from tests.loom_cli.projects import loom
 
 WAYS = """
@@ -77,6 +79,18 @@ def test_a_fork_that_asked_for_what_was_not_recorded_is_listed_as_stopped(served
     assert "  try   loom resume p2\n" in shown
     assert branches.splitlines()[2].split()[:3] == ["\u2514\u2500", "p2", "stopped"]
     assert compared.splitlines()[1].split()[:2] == ["p2", "stopped"]
+
+
+async def test_the_page_tells_so_too_in_its_list_and_at_the_head_of_the_run(served: Path) -> None:
+    storage = SqliteStorage(served / ".loom" / "loom.db", readonly=True)
+    inspector = Inspector(storage, now_ms=storage.clock.now_ms)
+
+    listed = await inspector.runs(Wanted())
+    heads = [await inspector.run(name) for name in ("p1", "p2")]
+    await storage.close()
+
+    assert {each["id"]: each["stopped"] for each in listed["runs"]} == {"p1": False, "p2": True}
+    assert [each["stopped"] for each in heads] == [False, True]
 
 
 def test_a_fork_that_asked_for_a_step_without_a_simulator_says_how_one_is_declared(served: Path) -> None:

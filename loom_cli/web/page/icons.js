@@ -23,13 +23,16 @@ const STEPS = {
 };
 const LIKE = {
   done: "completed", timed_out: "suspended", resting: "suspended", waiting: "suspended",
-  cut: "cancelled", abandoned: "cancelled", void: "cancelled", ahead: "running",
+  stopped: "paused", cut: "cancelled", abandoned: "cancelled", void: "cancelled", ahead: "running",
 };
 export const TONES = {
   completed: "good", done: "good", failed: "bad", timed_out: "bad", diverged: "bad", suspended: "wait", waiting: "wait",
-  resting: "wait", in_doubt: "doubt", running: "life", forked: "life", continued: "life", paused: "wait",
+  resting: "wait", in_doubt: "doubt", running: "life", forked: "life", continued: "life", paused: "wait", stopped: "wait",
   cancelled: "off", cancelling: "off", cut: "off", abandoned: "off", void: "off", ahead: "off",
 };
+
+/** Where a run stands, for people: its status, unless its row knows better. */
+export const standing = (run) => (run.cancelling ? "cancelling" : run.stopped ? "stopped" : run.status);
 
 /** The picture for a status. */
 export function icon(status) {

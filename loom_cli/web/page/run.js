@@ -5,7 +5,7 @@ import { eventList } from "./events.js";
 import { clock, counted, dateTime, distance, duration } from "./format.js";
 import { gantt } from "./gantt.js";
 import { gateCards } from "./gates.js";
-import { icon, pill } from "./icons.js";
+import { icon, pill, standing } from "./icons.js";
 import { source } from "./source.js";
 import { tree } from "./tree.js";
 
@@ -87,7 +87,7 @@ export function runPage(id, go) {
   const ago = (time) => (source.about.file ? dateTime(time) : distance(time, run.now));
 
   function drawHead() {
-    const status = run.cancelling ? "cancelling" : run.status;
+    const status = standing(run);
     const fact = (name, value, title) => value && h("div", { class: "fact" }, h("dt", {}, name), h("dd", { title }, value));
     const link = (to, words) => h("a", { href: `#/run/${encodeURIComponent(to)}`, on: { click: (event) => { event.preventDefault(); go(to, null); } } }, words || to);
     const copied = h("span", { class: "fine", role: "status" });

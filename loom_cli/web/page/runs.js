@@ -1,7 +1,7 @@
 // The list of runs: searched, filtered by how they stand, kept up to date.
 import { button, h, put } from "./dom.js";
 import { dateTime, distance } from "./format.js";
-import { icon, TONES } from "./icons.js";
+import { icon, standing, TONES } from "./icons.js";
 import { source } from "./source.js";
 
 const FILTERS = [
@@ -68,7 +68,7 @@ export function runsList(chosen) {
   }
 
   function row(run) {
-    const status = run.cancelling ? "cancelling" : run.status;
+    const status = standing(run);
     const waits = run.gates.length ? run.gates.map((gate) => gate.gate).join(", ") : run.wake_at ? (run.wake_at > now ? `wakes ${distance(run.wake_at, now)}` : "due") : "";
     const link = `#/run/${encodeURIComponent(run.id)}`;
     return h("a", {
