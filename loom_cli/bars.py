@@ -40,17 +40,17 @@ class Bar:
         self._task = self._progress.add_task(self._doing, total=total, failed="")
         self._progress.start()
 
-    def step(self, *, failed: bool = False) -> None:
-        self._done += 1
+    def step(self, *, by: int = 1, failed: bool = False) -> None:
+        self._done += by
         self._failed += failed
         words = f"{self._failed:,} failed" if self._failed else ""
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, advance=1, failed=words)
-        elif not self._is_quiet and self._done < self._total and self._is_at_a_tenth():
+            self._progress.update(self._task, advance=by, failed=words)
+        elif not self._is_quiet and self._done < self._total and self._is_at_a_tenth(by):
             self.say(f"{self._did} {self._done:,} of {self._total:,}" + (f", {words}" if words else ""))
 
-    def _is_at_a_tenth(self) -> bool:
-        return self._total >= 100 and self._done * 10 // self._total > (self._done - 1) * 10 // self._total
+    def _is_at_a_tenth(self, by: int) -> bool:
+        return self._total >= 100 and self._done * 10 // self._total > (self._done - by) * 10 // self._total
 
     def say(self, text: str) -> None:
         if self._progress is not None:

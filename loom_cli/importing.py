@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from loom.app.config import content_of
 from loom.plugins.bundle import BundleStorage
-from loom.plugins.bundle.importing import Imported, Importing
+from loom.plugins.bundle.importing import Imported, Importing, Phase
 from loom.spi.content_store import ContentStore
 from loom.spi.event_store import Storage
+from loom_cli.bars import Bar
 from loom_cli.cli import Cli
 from loom_cli.errors import AppNotFound
 from loom_cli.exits import ExitCode
 from loom_cli.principals import principal_of
+from loom_cli.screen import Screen
 from loom_cli.wording import counted
 
 _SHOWN_MAX: Final = 5
+_TOLD_FROM: Final = 5_000
+"""From so many events on it is told how far an import has come."""
+_DONE: Final[Mapping[Phase, str]] = {"reading": "read", "writing": "wrote"}
 
 
 class Import:
@@ -30,7 +35,11 @@ class Import:
         """Bring it in, and say what became of its runs."""
         screen, acting = self._cli.screen, principal_of(principal)
         target, contents = self._places()
-        imported = self._cli.run(_imported(BundleStorage(file), target, contents, acting))
+        bars = Bars(screen, quiet=as_json)
+        try:
+            imported = self._cli.run(_imported(BundleStorage(file), target, contents, principal=acting, bars=bars))
+        finally:
+            bars.end()
         if as_json:
             screen.json(imported_json(imported, file=file, store=target.url))
             return ExitCode.DONE
@@ -54,12 +63,37 @@ class Import:
         return storage, content_of(storage)
 
 
+class Bars:
+    """How far an import has come: with reading, and then with writing. What is done in a moment is not told."""
+
+    def __init__(self, screen: Screen, *, quiet: bool) -> None:
+        self._screen, self._is_quiet, self._events = screen, quiet, 0
+        self._phase, self._bar = "", Bar(screen, doing="importing", done="imported")
+
+    def begin(self, events: int) -> None:
+        """There are *events* in the bundle."""
+        self._events, self._is_quiet = events, self._is_quiet or events < _TOLD_FROM
+
+    def told(self, phase: Phase, events: int) -> None:
+        """So many *events* more were read, or written."""
+        if phase != self._phase:
+            self._bar.end()
+            self._phase, self._bar = phase, Bar(self._screen, doing=f"{phase} events", done=_DONE[phase])
+            self._bar.begin(self._events, quiet=self._is_quiet)
+        self._bar.step(by=events)
+
+    def end(self) -> None:
+        """Take the bar away."""
+        self._bar.end()
+
+
 async def _imported(
-    bundle: BundleStorage, target: Storage, contents: ContentStore | None, principal: str | None
+    bundle: BundleStorage, target: Storage, contents: ContentStore | None, *, principal: str | None, bars: Bars
 ) -> Imported:
     await bundle.open()
+    bars.begin(sum(log.row.length for log in bundle.file.manifest.logs))
     try:
-        return await Importing(bundle, target, contents, principal=principal).run()
+        return await Importing(bundle, target, contents, principal=principal, told=bars.told).run()
     finally:
         for each in (contents, target, bundle):
             if each is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 
 import pytest
 
 from loom_cli.exits import ExitCode
+from loom_cli.importing import Bars
+from loom_cli.screen import Screen
 from tests.loom_cli.conftest import Project
 from tests.loom_cli.projects import tree
 from tests.loom_cli.terminal import loom
@@ -62,6 +65,23 @@ def test_to_bring_it_in_again_is_nothing_to_do(carried: Path) -> None:
     assert again.err == ""
     after = tree(carried)
     assert after.keys() == before.keys()
+
+
+def test_a_long_one_says_how_far_it_has_come_and_json_does_not() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    loud, quiet = Bars(Screen(out, err), quiet=False), Bars(Screen(out, err), quiet=True)
+
+    for bars in (loud, quiet):
+        bars.begin(100_000)
+        for phase in ("reading", "writing"):
+            for _ in range(4):
+                bars.told(phase, 25_000)
+        bars.end()
+
+    assert (out.getvalue(), err.getvalue().splitlines()) == (
+        "",
+        [f"{did} {done:,} of 100,000" for did in ("read", "wrote") for done in (25_000, 50_000, 75_000)],
+    )
 
 
 def test_its_json(carried: Path) -> None:

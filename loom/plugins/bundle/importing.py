@@ -7,7 +7,7 @@ it was imported. So nobody drives it, answers it or takes it up, and it can be l
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from loom.core import facts as f
@@ -90,12 +90,26 @@ class _Coming(NamedTuple):
     refs: Sequence[ContentRef]
 
 
+Phase: TypeAlias = Literal["reading", "writing"]
+"""What an import does with events: it reads all of them, and then writes those that are not there."""
+
+
 class Importing:
-    """One import of *bundle* into *target*, whose contents are *contents*; *principal* is who does it."""
+    """One import of *bundle* into *target*, whose contents are *contents*; *principal* is who does it.
+
+    *told* hears how many events more were read, to be folded and checked, and later written; from a thread of the store's, too.
+    """
 
     def __init__(
-        self, bundle: BundleStorage, target: Storage, contents: ContentStore | None, *, principal: str | None
+        self,
+        bundle: BundleStorage,
+        target: Storage,
+        contents: ContentStore | None,
+        *,
+        principal: str | None,
+        told: Callable[[Phase, int], None] = lambda _phase, _events: None,
     ) -> None:
+        self._told = told
         self._bundle, self._target, self._contents, self._principal = bundle, target, contents, principal
         self._file: BundleFile = bundle.file
 
@@ -144,7 +158,7 @@ class Importing:
             execution_id=log.row.execution_id,
             index=index,
             length=ended.length,
-            pages=lambda: _with(self._file.pages(log), extra),
+            pages=lambda: _with(self._pages(log, "writing"), extra),
             checkpoint=self._file.checkpoint(log),
             source=source,
         )
@@ -162,7 +176,7 @@ class Importing:
             state = state_of(checkpoint, is_needed=True)
             refuse_newer_rules(run_id, state.facts.rules)
             refs.update(dict.fromkeys(named_in(checkpoint.body)))
-        for page in self._file.pages(log):
+        for page in self._pages(log, "reading"):
             with collected_later():
                 events = decode_events(run_id, page)
                 refuse_newer(events)
@@ -175,6 +189,11 @@ class Importing:
             why = f"the log should hold {log.row.length} events without a gap"
             raise LogCorrupt(execution_id=run_id, sequence=state.length, why=why)
         return state
+
+    def _pages(self, log: LogEntry, phase: Phase) -> Iterator[Sequence[EventRecord]]:
+        for page in self._file.pages(log):
+            yield page
+            self._told(phase, len(page))
 
     def _ended(self, state: ExecutionState, now_ms: int) -> tuple[ExecutionState, EventRecord]:
         """Return the state of a run that ends here, and the fact with which it does."""

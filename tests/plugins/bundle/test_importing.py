@@ -86,6 +86,21 @@ async def test_a_log_is_the_same_to_the_byte_and_ends_where_it_had_not(
     assert await target.claim("a worker", lease_ms=1, limit=9) == []
 
 
+async def test_it_is_told_how_far_reading_and_then_writing_have_come(target: Storage, tmp_path: Path) -> None:
+    golden = logs.read("waiting")
+    store = await store_of(golden.run, golden.log)
+    source = BundleStorage(written(tmp_path / "run.loombundle", (await packed(store, golden.run))[0]))
+    await source.open()
+    told: list[tuple[str, int]] = []
+
+    await Importing(source, target, None, principal="ada", told=lambda *each: told.append(each)).run()
+    await source.close()
+
+    assert list(dict.fromkeys(phase for phase, _ in told)) == ["reading", "writing"]
+    assert sum(events for phase, events in told if phase == "reading") == len(golden.log)
+    assert sum(events for phase, events in told if phase == "writing") == len(golden.log)
+
+
 async def test_to_bring_it_in_again_changes_nothing_whatever_came_of_the_run(target: Storage, tmp_path: Path) -> None:
     golden = logs.read("waiting")
     store = await store_of(golden.run, golden.log)
