@@ -28,8 +28,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn, Self, TextIO
 
-from loom_cli.main import main
-
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 _SIZE: Final = 8
@@ -171,7 +169,7 @@ def _run() -> int:
     try:
         if sys.argv[0] == "loom":
             sys.path[:] = [str(Path.cwd()), *paths, *installed]
-            return main()
+            return importlib.import_module("loom_cli.main").main()  # type: ignore[no-any-return]
         sys.path[:] = [str(Path(sys.argv[0]).resolve().parent), *paths, *installed]
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as ended:

@@ -49,5 +49,5 @@ class _Onlooker:
 
     def started(self, *_: object) -> None: ...
 
-    def start(self, *_: object) -> None:
+    def start(self, *_: object, **__: object) -> None:
         raise _WouldWrite(None)

@@ -37,7 +37,7 @@ class Cancelling:
 
     def dooms(self, call: Call) -> bool:
         """Whether *call* cannot begin or go on any more: by the log, its branch gets Cancelled there."""
-        facts = self._drive.journal.state.facts
+        facts = self._drive.state.facts
         return facts.cancel is not None and (not call.free or facts.grace_ended is not None)
 
     def reaches(self, call: Call) -> bool:

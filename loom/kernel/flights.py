@@ -58,11 +58,20 @@ class Flights:
     def __bool__(self) -> bool:
         return bool(self._fleet)
 
-    def start(self, call: Call, effect: Effect, number: int, *, upto: int) -> None:
-        """Have *effect* make attempt *number* for *call* once *upto* events are on disk; it is told how that ended."""
+    def start(
+        self, call: Call, effect: Effect, number: int = 1, *, everything: bool = False, reads: bool = False
+    ) -> None:
+        """Have *effect* make attempt *number* for *call* once what it stands on is on disk; it is told how that ended.
+
+        It stands on what the flow may have acted on, on nothing where it only *reads*, or on *everything* that is on the log.
+        """
+        journal = self._drive.journal
+        upto = 0 if reads or self._drive.around.write_behind else journal.acted_on
+        if everything or journal.state.facts.recoveries >= RECOVERIES_UNMARKED_MAX:
+            upto = journal.state.length
         flight = self._fleet[call] = _Flight(call, effect, number, upto)
-        if upto > self._drive.journal.durable:
-            self._drive.journal.when_written(upto, partial(self._written, flight))
+        if upto > journal.durable:
+            journal.when_written(upto, partial(self._written, flight))
         else:
             self._leave(flight)
 
@@ -157,14 +166,6 @@ class Flights:
 
     def _flying(self) -> list[asyncio.Task[None]]:
         return [flight.task for flight in self._fleet.values() if flight.task is not None]
-
-
-def stands_on(drive: Drive, *, everything: bool, reads: bool) -> int:
-    """Return how many events have to be on disk before an effect may leave that is asked for now (rules 3, 7)."""
-    journal = drive.journal
-    if everything or journal.state.facts.recoveries >= RECOVERIES_UNMARKED_MAX:
-        return journal.state.length
-    return 0 if reads or drive.around.write_behind else journal.acted_on
 
 
 def _seen(error: BaseException) -> BaseException:

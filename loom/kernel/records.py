@@ -12,7 +12,7 @@ from loom.core.choice import Choice
 from loom.core.failures import DecisionFailed, failure_from
 from loom.core.json import JsonObject
 from loom.kernel.calls import Call, Event
-from loom.kernel.flights import is_interruption, stands_on
+from loom.kernel.flights import is_interruption
 from loom.values.failing import record_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class DecisionSyscall:
         return {"candidates": self.candidates}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, self, 1, upto=stands_on(drive, everything=False, reads=False))
+        drive.flights.start(call, self)
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A decision is on the log whole or not at all."""
@@ -90,7 +90,7 @@ class StreamSyscall:
         return {"label": self.label}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        drive.flights.start(call, self, 1, upto=stands_on(drive, everything=False, reads=False))
+        drive.flights.start(call, self)
 
     def reopen(self, call: Call, drive: Drive) -> None:
         """A stream is on the log whole or not at all."""

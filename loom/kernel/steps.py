@@ -22,7 +22,7 @@ from loom.core.middleware import StepTimedOut
 from loom.core.state import UNTRIED
 from loom.core.step import Step, StepContext
 from loom.kernel.calls import Call, Event
-from loom.kernel.flights import is_interruption, stands_on
+from loom.kernel.flights import is_interruption
 from loom.values.binding import Binding
 from loom.values.failing import failure_to_raise, step_failure_record
 
@@ -91,8 +91,7 @@ class StepSyscall:
     def _dispatch(self, call: Call, drive: Drive, attempt: int, *, again: bool = False, marked: bool = False) -> None:
         if marked or (again and not self.step.idempotent):
             drive.commit("STEP_ATTEMPTED", f.StepAttempted(start=call.sequence, attempt=attempt))
-        upto = stands_on(drive, everything=not self.step.idempotent, reads=self.step.reads)
-        drive.flights.start(call, self, attempt, upto=upto)
+        drive.flights.start(call, self, attempt, everything=not self.step.idempotent, reads=self.step.reads)
 
     async def attempt(self, call: Call, drive: Drive, number: int) -> Any:
         step = self.step

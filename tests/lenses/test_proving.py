@@ -56,7 +56,7 @@ TOLD_ONLY: Final[dict[str, set[str]]] = {
     "EXECUTION_FAILED": {"failure"},
     "EXECUTION_FORKED": {"source", "seed", "reason"},
     "EXECUTION_DIVERGED": {"difference"},
-    "EXECUTION_MIGRATED": {"after", "differences", "unpatched"},
+    "EXECUTION_MIGRATED": {"after", "differences", "unpatched", "reason"},
     "OUTCOME_ATTACHED": {"value", "note"},
     "STEP_ATTEMPTED": {"attempt"},
     "STEP_ATTEMPT_FAILED": {"attempt", "failure", "due_at"},

@@ -90,7 +90,7 @@ async def runs_expected(store: Storage) -> dict[str, Row]:
     told: dict[str, Row] = {}
     for row in await rows_of(store):
         shown = row_json(row)
-        for name in ("line", "cursor", "lease_ms"):  # they are of the moment, or of more than the run
+        for name in ("line", "cursor", "lease_ms", "stopped"):  # they are of the moment, or of more than the run
             del shown[name]
         shown |= {"gates": len(shown["gates"]), "chain": row.index.chain, "link": row.index.link}
         fork = {"fork_of": "r-1", "fork_sequence": 3} if row.execution_id == "r-1-again" else {}
