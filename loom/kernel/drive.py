@@ -204,7 +204,8 @@ class Drive:
         self.delivery.queue.popleft()
         if not isinstance(call.syscall, ScopeSyscall):
             self.asking.pass_on(call, self.asking.settle(call, event))
-            self.delivery.stir(unless_stood=True)
+            # What is in the inbox is due when the body stands still, and waits for no effect.
+            self.delivery.stir(unless_stood=self.requests.inbox.mail.is_quiet and not self.requests.inbox.late)
             return
         if not call.settled:  # else all its branches had ended before the record came
             call.syscall.deliver(call, event, self)

@@ -78,7 +78,7 @@ class Inbox:
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
         self.mail: Mailbox[Request, Call] = Mailbox()
-        self._late: deque[Call] = deque()
+        self.late: deque[Call] = deque()  # receives whose time is over
 
     def put(self, request: Request) -> None:
         """Keep a message until it is received."""
@@ -91,13 +91,13 @@ class Inbox:
 
     def is_late(self, call: Call) -> None:
         """The time of *call* is over; a message that is there already is still received."""
-        self._late.append(call)
+        self.late.append(call)
         self._drive.delivery.progress += 1  # else the drive, which stands still, might just be parking
         self._drive.delivery.stir()
 
     def take(self) -> bool:
         """Have the oldest message that a receive waits for, or else that one is late, delivered next; False: neither."""
-        is_nothing = self.mail.is_quiet and not self._late  # as nearly always, whenever the body stands still
+        is_nothing = self.mail.is_quiet and not self.late  # as nearly always, whenever the body stands still
         event = None if is_nothing else self._received() or self._timed_out()
         if event is not None:
             self._drive.delivery.queue.append(event)
@@ -120,7 +120,7 @@ class Inbox:
         return None
 
     def _timed_out(self) -> Event | None:
-        late = self._late
+        late = self.late
         while late and not self._drive.wants(late[0]):
             late.popleft()
         return self._drive.commit("MESSAGE_TIMED_OUT", f.MessageTimedOut(late[0].sequence)) if late else None
