@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,15 @@ def test_runs_are_found_by_what_their_rows_have_in_another_process(shop: Path) -
     assert found(shop, "totals.length = 7 and length > 100") == []
     again = process("ps", "--where", "status=failed and cost>1", "--json", folder=shop)
     assert [row["id"] for row in again.json] == ["b-3", "b-2"]
+
+
+def test_a_row_that_is_no_json_hides_its_own_run_alone(shop: Path) -> None:
+    with closing(sqlite3.connect(shop / ".loom" / "loom.db")) as raw, raw:
+        raw.execute("UPDATE model_rows SET body = CAST('{' AS BLOB) WHERE instr(CAST(body AS TEXT), '2.5')")
+
+    found = loom("ps", "--where", "cost > 1", "--json", folder=shop)
+
+    assert sorted(row["id"] for row in found.json) == ["b-1", "b-3"]
 
 
 def test_a_name_that_no_row_has_is_refused_with_those_that_there_are(shop: Path) -> None:

@@ -41,7 +41,7 @@ _IS_KNOWN: Final = f"({' OR '.join(_IS_OF.values())})"
 _ROW: Final = """(
     SELECT json_type(CAST(body AS TEXT), ?) AS type, json_extract(CAST(body AS TEXT), ?) AS value,
            json_extract(CAST(body AS TEXT), ?, ?) AS pair
-    FROM model_rows WHERE model = ? AND version = ? AND run = executions.run AND body IS NOT NULL
+    FROM model_rows WHERE model = ? AND version = ? AND run = executions.run AND json_valid(CAST(body AS TEXT))
 )"""
 
 _FORGET: Final = "DELETE FROM attributes WHERE run IN (SELECT value FROM json_each(?))"
