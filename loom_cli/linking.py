@@ -13,6 +13,9 @@ from loom_cli.errors import Usage
 
 VARIABLE: Final = "LOOM_LINK_SECRET"
 
+PORT: Final = 8765
+"""Where a link leads on this machine, unless it is said where."""
+
 
 def link_for(
     state: ExecutionState, incarnation: Incarnation, gate: str | None, *, principal: str, expires_at: int
@@ -43,5 +46,6 @@ def secret_given() -> str:
     secret = os.environ.get(VARIABLE, "")
     if not secret:
         make = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'
-        raise Usage(f"{VARIABLE} holds no secret to sign links with", hint=f"{VARIABLE}=$({make})")
+        what = f"{VARIABLE} holds no secret to sign links with; what serves the page has to have the same"
+        raise Usage(what, hint=f"export {VARIABLE}=$({make})")
     return secret

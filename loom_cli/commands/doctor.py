@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from platform import platform
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -49,6 +49,9 @@ from loom_cli.version import version
 app = command_app()
 
 Report = dict[str, Any]
+
+_NAMES_WIDTH: Final = 19
+"""The column of names, wider where one is."""
 
 
 @app.command()
@@ -208,13 +211,14 @@ def _print(screen: Screen, report: Report, *, as_json: bool) -> None:
     if as_json:
         screen.json(report)
         return
+    width = max(_NAMES_WIDTH, *(len(name) for part in report.values() for name in part))
     for at, (title, part) in enumerate(report.items()):
         if at:
             screen.line()
         screen.line(Styled(title, "bold"))
         for name, value in part.items():
             style = "red" if name == "fault" else "yellow" if name in ("hint", "note") else ""
-            screen.line("  ", Styled(name.replace("_", " ").ljust(20), "dim"), Styled(_words(value), style))
+            screen.line("  ", Styled(name.replace("_", " ").ljust(width), "dim"), " ", Styled(_words(value), style))
 
 
 def _words(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -15,11 +15,15 @@ from loom.spi.event_store import Storage
 from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
-from loom_cli.linking import link_for, secret_given
+from loom_cli.hints import Hints
+from loom_cli.linking import PORT, VARIABLE, link_for, secret_given
 from loom_cli.options import ExecutionArgument, JsonOption, StoreOption, span
 from loom_cli.reading import log_meant
+from loom_cli.screen import Styled
 
 app = command_app()
+
+_HERE: Final = f"http://127.0.0.1:{PORT}"
 
 
 @app.command()
@@ -36,9 +40,12 @@ def link(
     ] = "link",
     base: Annotated[
         str, typer.Option("--base", metavar="URL", help="Where the page is reached that takes the answer.")
-    ] = "http://127.0.0.1:8765",
+    ] = _HERE,
     expires: Annotated[
-        timedelta, typer.Option("--expires", metavar="TIME", parser=span, help="How long it holds: 90s, 2h, 3d.")
+        timedelta,
+        typer.Option(
+            "--expires", metavar="TIME", parser=span, help="How long it holds: 90s, 2h, 3d.", show_default="7d"
+        ),
     ] = timedelta(days=7),
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -46,7 +53,8 @@ def link(
     """Make a link with which one gate can be answered.
 
     Whoever has the link may answer that gate, once, until it expires; LOOM_LINK_SECRET signs it. The page that it leads to is
-    served by `loom inspect --allow-answers` with the same secret.
+    served by `loom inspect --allow-answers` with the same secret: at a port of its own unless it is given one, so without --base it has
+    to be given --port 8765.
 
     Example: loom link refund-42 --for ines --expires 2h
     """
@@ -60,6 +68,10 @@ def link(
         cli.screen.json({"url": url, **told})
     else:
         cli.screen.line(url)
+    if base == _HERE:
+        cli.screen.flush()
+        served = Hints("", store=store).listing(f"inspect --allow-answers --port {PORT}")
+        cli.screen.note(Styled(f"served there by: {served}, with the same {VARIABLE}", "dim"))
     return ExitCode.DONE
 
 

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from loom.services.answer_links import opened
+from loom_cli.linking import PORT
 from tests.loom_cli.desk import Running, types
 from tests.loom_cli.projects import loom
 from tests.loom_cli.test_driving import waiting
@@ -77,3 +78,31 @@ def test_the_page_that_takes_answers_takes_those_of_links_with_the_same_secret(
     assert (shown.status_code, done.status_code, runs.status_code) == (200, 200, 401)
     assert "GATE_ANSWERED" in types(desk, "r1")
     assert serving.ended().status == 0
+
+
+def test_what_is_to_be_typed_to_have_a_secret_lasts_for_the_commands_after_it(
+    desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOOM_LINK_SECRET", raising=False)
+    waiting(desk)
+
+    refused = loom("link", "r1", folder=desk)
+
+    assert "try: export LOOM_LINK_SECRET=$(python -c " in refused.err
+    assert "what serves the page has to have the same" in refused.err
+
+
+def test_a_link_without_a_base_says_what_serves_it_there(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOM_LINK_SECRET", SECRET)
+    waiting(desk)
+
+    made = loom("link", "r1", folder=desk)
+    elsewhere = loom("link", "r1", "--base", "https://desk.example", folder=desk)
+
+    assert urlsplit(made.out.strip()).port == PORT
+    assert f"loom inspect --allow-answers --port {PORT}, with the same LOOM_LINK_SECRET" in made.err
+    assert elsewhere.err == ""
+
+
+def test_the_help_tells_for_how_long_in_the_words_of_the_option(desk: Path) -> None:
+    assert "[default: (7d)]" in " ".join(loom("link", "--help", folder=desk).out.split())

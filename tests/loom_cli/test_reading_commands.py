@@ -449,3 +449,9 @@ def test_every_field_of_a_shape_is_documented(name: str) -> None:
 
     fields = set(shape if isinstance(shape, dict) else shape[0])
     assert {field for field in fields if f"`{field}`" not in page} == set()
+
+
+def test_every_name_that_doctor_tells_stands_apart_from_what_it_says(tmp_path: Path) -> None:
+    told = loom("doctor", "--versions", folder=tmp_path).out.splitlines()
+
+    assert "  read model store spi 1.0.0" in told
