@@ -23,6 +23,7 @@ from loom.core.state import ExecutionState
 from loom.driving.authorizing import Authorization
 from loom.driving.chains import Aside
 from loom.driving.driver import Driver
+from loom.driving.edit_fitting import fitted
 from loom.driving.edits import Edit, Placed, placed
 from loom.driving.errors import CompactedForkPoint, ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
 from loom.driving.fork_points import compacted_through, prefix_of
@@ -180,8 +181,10 @@ class Forking:
     async def _place(self, row: ExecutionRow, wish: Wish) -> Placed | None:
         if wish.edit is None:
             return None
-        events = known_events(await log_of(self._storage, row.execution_id))
-        edit = wish.edit._replace(value=values.plain(wish.edit.value))
+        log = await log_of(self._storage, row.execution_id)
+        events, edit = known_events(log), wish.edit._replace(value=values.plain(wish.edit.value))
+        placed(row.execution_id, events, edit)  # is there such a call?
+        edit = await fitted(self._driver, row, log.state().facts.flow, edit)
         place = placed(row.execution_id, events, edit)
         if wish.at is not None and wish.at != place.through:
             why = f"an edit of the {edit.what} of {edit.id} forks at event {place.through}, and not at {wish.at}"
@@ -344,6 +347,7 @@ class ForkingVerbs:
 
         Raises:
             ExecutionNotFound, ForkRefused, ExecutionAlreadyExists, InvalidId: nothing was written.
+            InvalidPayload: the value of *edit* is not what the code at hand takes there; nothing was written.
             Denied: only the refusal was written.
         """
         await self._authorization.ask("fork", execution_id, principal)

@@ -12,10 +12,12 @@ from loom.core.ids import ExecutionId, Incarnation, execution_id
 from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.driving.driver import Driver, Manner, Offered
+from loom.driving.edit_fitting import unfit
 from loom.driving.loading import Loaded, load
 from loom.driving.refusing import refuse_changed
 from loom.kernel.drive import Drive
 from loom.spi.conflicts import Fenced, SequenceConflict
+from loom.values import RecordUnreadable
 
 MannerOf: TypeAlias = Callable[[ExecutionState, Incarnation], Manner]
 """How a verb wants a run driven that stands so."""
@@ -96,6 +98,9 @@ class Going:
         """
         try:
             return await driving
+        except RecordUnreadable as error:
+            told = unfit((await load(self._driver.around.storage, run_id)).state, error)
+            raise told from (None if told is error else error)
         except Fenced:
             raise
         except Offered:

@@ -158,7 +158,8 @@ class ReplayDrive(Drive):
 
     def is_open_for_comparison(self, end: Event) -> bool:
         """Whether the body had a part in how the run ended."""
-        never_began = self.state.facts.why is not None  # it was still waiting for its turn
+        # It was still waiting for its turn, or is a fork that nobody had driven yet.
+        never_began = self.state.facts.why is not None or self.state.status == "forked"
         return not (end.type == "EXECUTION_CANCELLED" and (never_began or end.payload.cause in _FORCED))
 
     # -- how it ends ---------------------------------------------------------------------------------------------

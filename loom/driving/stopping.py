@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -98,6 +99,9 @@ class Stopping:
             ExecutionNotFound, ExecutionTerminated: nothing was written.
         """
         run_id = await self._driver.tip(execution_id(id))
+        undriven = await self._undriven(run_id, ask.body)
+        if undriven is not None:
+            return undriven
         try:
             await self._ask(run_id, ask)
             outcome = await self._driven(run_id, go_on)
@@ -106,6 +110,19 @@ class Stopping:
                 raise
             outcome = await self._driver.accepted(run_id)
         return await self._cancelled(run_id) or outcome
+
+    async def _undriven(self, run_id: ExecutionId, body: Mapping[str, Any]) -> Outcome[Any] | None:
+        """End a fork that nobody has driven yet, None where it is none: it has done nothing that its flow could clean up."""
+        row = await self._driver.around.storage.row(run_id)
+        if row is None or row.index.status != "forked" or await self._driver.is_driven(run_id):
+            return None
+        state = (await self._load(run_id))[0]
+        if state.status != "forked":
+            return None
+        await self._driver.family.dismiss(state, body["reason"])
+        fact = f.ExecutionCancelled("request", body["reason"])
+        ended = await self._append(run_id, "EXECUTION_CANCELLED", fact, body["principal"])
+        return None if ended is None else self._driver.outcome(ended, None)
 
     async def _cancelled(self, run_id: ExecutionId) -> Outcome[Any] | None:
         row = await self._driver.around.storage.row(run_id)
