@@ -65,13 +65,20 @@ class Debugging:
         return ExitCode.DONE
 
     def print(self, text: str, at: int | None, against: int | None) -> ExitCode:
-        """Print what there is to see of the run that *text* means after event *at*, compared with that after *against*."""
+        """Print what there is to see of the run that *text* means after event *at*, compared with that after *against*.
+
+        Raises:
+            Usage: there is no such event.
+            LogCompacted: it was moved to an archive.
+        """
         log = self._cli.run(_read(self._cli.reader(self._store), text))
         if log.problem is not None:
             raise log.problem
         for flag, number in (("--at", at), ("--against", against)):
             if number is not None and number > log.moments.last:
                 raise Usage(f"there is no event {number}", hint=f"{flag} {log.moments.last} is the last one")
+            if number is not None:
+                log.require_known(number)
         model = at_event(Model(), log, len(log.rows) - 1 if at is None else log.index(at))
         mark = None if against is None else log.index(against)
         self._cli.screen.json(view_json(log, replace(model, mark=mark)))

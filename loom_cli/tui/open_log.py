@@ -68,6 +68,16 @@ class OpenLog:
         """Return the index of event number *n*, or of the first one after it that is there."""
         return min(bisect_left(self.rows, n, key=lambda row: row.sequence), max(len(self.rows) - 1, 0))
 
+    def require_known(self, n: int) -> None:
+        """Refuse the number of an event that was moved away, whatever of it was kept.
+
+        Raises:
+            LogCompacted: it was.
+        """
+        if n < self.moments.first or self.rows[self.index(n)].sequence != n:
+            what = f"event {n} is not known here"
+            raise LogCompacted(execution_id=self.run_id, through=self.moments.first, what=what)
+
     def state(self, index: int) -> ExecutionState | None:
         """Return the state after an event; None where it was moved away."""
         try:

@@ -324,7 +324,11 @@ def test_a_fork_where_a_snapshot_was_taken_is_a_run_like_any_that_was_compacted(
 
     assert drive(desk, "show", "f-1", "--json").json["status"] == "forked"
     below, proved = drive(desk, "show", "f-1", "--at", "1"), drive(desk, "replay", "f-1", "--prove")
-    assert [ended.status for ended in (below, proved)] == [2, 2]
+    debugged = drive(desk, "debug", "f-1", "--json", "--at", "1")
+    assert [ended.status for ended in (below, proved, debugged)] == [2, 2, 2]
+    assert (debugged.out, '"code": "log-compacted"' in debugged.err) == ("", True)
+    assert drive(desk, "debug", "f-1", "--json", "--at", "3", "--against", "0").status == 2
+    assert drive(desk, "debug", "f-1", "--json", "--at", "3").json["sequence"] == 3
     assert "error[log-compacted]: the events of f-1 up to 2 are in an archive" in below.err
     assert "error[log-compacted]: the events of f-1 up to 2 are in an archive" in proved.err
     told = lines(drive(desk, "logs", "f-1", "--archived", "--archive", "archive.db", "--json"))
