@@ -47,18 +47,20 @@ def draw_execution(
     present: str | None = None,
     left_by: str = "",
     has_stopped: bool = False,
+    again: str = "",
 ) -> None:
     """Print *view*, with commands from *hints*.
 
     *every* shows the branches of a large scope that are otherwise counted; *unread* counts the messages of its inbox by
     topic. *is_cancelling* says that somebody wants it cancelled, and it has not ended; *present* is the fingerprint of the code
-    as it is ("" for none), where it was asked for; *left_by* tells of the driver that has the run no more, where it is known, and *has_stopped* that it is a trial which that let go.
+    as it is ("" for none), where it was asked for; *left_by* tells of the driver that has the run no more, where it is known, and *has_stopped* that it is a trial which that let go;
+    *again* is the command that forks it once more, to do for real what it lacks.
     """
     left = f"Nobody drives it: {left_by}. This goes on with it:" if left_by else ""
     left = stop_of_trial(view) if has_stopped else left
     _draw_head(screen, view, now_ms, is_cancelling=is_cancelling, has_stopped=has_stopped)
     screen.line(Styled(code_words(view.fingerprint, present), "dim"))
-    _draw_next(screen, view, hints, now_ms, left=left)
+    _draw_next(screen, view, hints, now_ms, left=left, again=again if has_stopped else "")
     _draw_inbox(screen, view, unread, hints)
     _draw_values(screen, view)
     if view.calls:
@@ -124,7 +126,7 @@ def stop_words(view: ExecutionView) -> str:
     return " ".join(filter(None, [verb, _by(stop.by)])) + (f": {stop.reason}" if stop.reason else "")
 
 
-def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *, left: str) -> None:
+def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *, left: str, again: str) -> None:
     """Print what the run waits for, and the command that makes it go on; a diverged one cannot be answered."""
     for gate in view.gates if view.status != "diverged" else ():
         screen.line()
@@ -133,6 +135,7 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *
         screen.line()
         _draw_receive(screen, wait, hints, now_ms)
     told, command = _next(view, hints, now_ms, left)
+    command = " ".join([again, *hints.options("fork")]) if again else command
     if told:
         screen.line()
         for line in told.splitlines():
@@ -173,7 +176,7 @@ def stop_of_trial(view: ExecutionView) -> str:
         return f"It is served from {source}, and was let go on its way. This goes on with it:"
     return (
         f"It is served from {source}, and stopped: it was interrupted, or asks for what has no outcome there.\n"
-        f"Forked from {source} anew with --reuse --live, it does that for real. This goes on, and says what it lacks:"
+        "Forked anew like this, it does that for real; `loom resume` goes on, and says what it lacks:"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from loom.core.json import JsonObject
 from loom.core.state import TERMINAL
+from loom.driving.forked_again import forked_again
 from loom.driving.run_reader import RunReader
 from loom.driving.stored_log import StoredLog
 from loom.lenses.execution import ExecutionView, execution_view
@@ -86,3 +87,9 @@ def has_stopped(found: Stood, view: ExecutionView, at: int | None) -> bool:
     """Whether the run is a trial that its driver has let go, as far as its row tells."""
     is_trial = view.simulated or (view.forked is not None and view.forked.served is not None)
     return at is None and is_trial and found.row is not None and may_have_stopped(found.row)
+
+
+def again_words(found: Stood, view: ExecutionView) -> str:
+    """Return the command that forks a trial anew which is served from its source alone, empty for another run."""
+    is_only_served = view.forked is not None and view.forked.served == "only" and not view.simulated
+    return forked_again(found.log.state()) if is_only_served else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from loom.driving.simulating import is_trial
 from loom.kernel.fold import USER_PREFIX
 from loom_cli.progress import Progress, tried_words
 from loom_cli.times import duration
@@ -106,6 +107,8 @@ def _scope_ended(progress: Progress, event: Event) -> str:
 
 
 def _resumed(progress: Progress, event: Event) -> str:
+    if event.payload.cut_off and is_trial(progress.state):
+        return "taken up again where it had stopped"
     return "taken up again after it was cut off" if event.payload.cut_off else "resumed"
 
 

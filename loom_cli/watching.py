@@ -10,11 +10,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from loom.core.envelope import SERVED
 from loom_cli.progress import Line, Mark, Progress, update, view
 from loom_cli.safe_text import safe
 from loom_cli.screen import Screen, Styled, cell_len
 from loom_cli.telling import told
-from loom_cli.wording import Event
+from loom_cli.wording import Event, counted
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -35,6 +36,7 @@ SIGNS: Final[Mapping[Mark, tuple[str, str, str]]] = {
 """Each mark's sign, the same in ASCII, and its colour."""
 
 _REFRESH_PER_SECOND: Final = 8
+_ASKED: Final = frozenset({"STEP_STARTED", "GATE_OPENED", "MESSAGE_AWAITED", "TIMER_SET"})
 _NAME_MAX: Final = 36
 _BELOW_MIN: Final = 3
 
@@ -74,11 +76,29 @@ class Silent:
 class Lines(Silent):
     """One line a change: for logs, pipes and terminals that cannot move their cursor."""
 
+    _served = 0
+
     def event(self, event: Event) -> None:
+        """Tell it, unless it is served from another run: these are counted, and told together."""
         super().event(event)
+        if SERVED in event.metadata:
+            self._served += event.type not in _ASKED
+            return
         text = told(self.progress, event)
         if text is not None:
             self.say(f"  {text}")
+
+    def say(self, text: str, style: str = "") -> None:
+        self._say_served()
+        super().say(text, style)
+
+    def end(self) -> None:
+        self._say_served()
+
+    def _say_served(self) -> None:
+        count, self._served, forked = self._served, 0, self.progress.state.facts.forked
+        if count and forked is not None:
+            super().say(f"  {counted(count, 'call', 'calls')} served from {forked.payload.source['execution_id']}")
 
 
 class Tree(Silent):

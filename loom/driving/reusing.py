@@ -19,6 +19,7 @@ from loom.core.envelope import AS_OF, EDITED, NO_METADATA, SERVED, EventEnvelope
 from loom.core.ids import ExecutionId
 from loom.core.state import ExecutionState, Settled, is_cut
 from loom.driving.errors import ForkRefused
+from loom.driving.forked_again import forked_again
 from loom.driving.stored_log import log_of
 from loom.kernel.asking import Asking
 from loom.kernel.calls import Call, DriveEnding
@@ -42,11 +43,9 @@ class NotRecorded(DriveStopped):
 
     code = "not-recorded"
 
-    def __init__(self, *, execution_id: str, source: str, call: str, why: str) -> None:
-        self.execution_id, self.source, self.call, self.why = execution_id, source, call, why
-        self.hint = (
-            "What it came to so far: `loom diff`. Fork it again with --live, and what is not recorded is done for real."
-        )
+    def __init__(self, *, execution_id: str, source: str, call: str, why: str, again: str) -> None:
+        self.execution_id, self.source, self.call, self.why, self.again = execution_id, source, call, why, again
+        self.hint = f"`loom diff {source} {execution_id}` shows what it came to. This does what is not recorded for real: {again}"
         super().__init__(f"{execution_id} asks for {call}, {why}")
 
 
@@ -214,9 +213,8 @@ class ReusingDrive(Drive):
         """Return whether *call*, which the source does not know, may be done; one that may not stops the drive."""
         if self._may_be_done(call):
             return True
-        self.stop(
-            NotRecorded(execution_id=self.state.execution_id, source=source.id, call=call.id, why=_why(source, call))
-        )
+        about = {"call": call.id, "why": _why(source, call), "again": forked_again(self.state)}
+        self.stop(NotRecorded(execution_id=self.state.execution_id, source=source.id, **about))
         return False
 
     def commit(
