@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from loom.core.ids import ExecutionId
 from loom.driving.chains import last_link
@@ -21,6 +21,8 @@ from loom_cli.times import date_time, duration
 from loom_cli.trials import STOPPED
 
 if TYPE_CHECKING:
+    from loom.app.config import LoomApp
+    from loom.core.state import ExecutionState
     from loom.driving.promoting import Promotion
 
 _LINKS_AT_ONCE: Final = 1_000
@@ -118,6 +120,49 @@ def move_rows(moves: Sequence[RefMove]) -> list[tuple[str | Styled, ...]]:
         (str(move.number), Styled(move.execution_id, "bold"), date_time(move.at), move.principal, move.reason)
         for move in reversed(moves)
     ]
+
+
+class Main(NamedTuple):
+    """Which branch of a run's family counts, since when (ms since the epoch), and whether it is the run itself."""
+
+    execution_id: ExecutionId
+    at: int
+    is_it: bool
+
+    @property
+    def words(self) -> str:
+        return f"{'it is main' if self.is_it else f'main is {self.execution_id}'} since {date_time(self.at)}"
+
+
+async def main_of(storage: RunReader, run_id: ExecutionId) -> Main | None:
+    """Return which branch of the family of *run_id* was promoted, None where none was."""
+    if not isinstance(storage, EventFork) or not isinstance(storage, RefStore):
+        return None
+    row = await storage.row(run_id)
+    if row is None:
+        return None
+    try:
+        move = (await storage.refs(await family_of(storage, run_id))).get(MAIN)
+    except ExecutionNotFound:  # what it is a fork of is gone
+        return None
+    return None if move is None else Main(move.execution_id, move.at, move.execution_id in (run_id, row.index.chain))
+
+
+async def say_main(app: LoomApp, run_id: ExecutionId, screen: Screen) -> None:
+    """Say before a run is driven that another branch of its family counts, where it is so."""
+    async with app:
+        main = await main_of(app.storage, run_id)
+    if main is not None and not main.is_it:
+        told = f"{main.words}, and not {run_id}: what this does, it does for real on a branch that does not count"
+        screen.note(Styled(told, "yellow"))
+
+
+def result_words(state: ExecutionState) -> str:
+    """Return that a branch which was promoted has no result yet, empty where it has one."""
+    if state.status == "completed":
+        return ""
+    how = "nobody has driven it" if state.status == "forked" else f"it is {state.status.replace('_', ' ')}"
+    return f"{state.execution_id} has no result yet: {how}"
 
 
 def promotion_words(promotion: Promotion) -> str:

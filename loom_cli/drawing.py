@@ -9,6 +9,7 @@ from loom.core.state import TERMINAL
 from loom.core.views import AwaitedMessage, OpenGate
 from loom.fingerprint import same, short
 from loom.lenses.execution import CallView, ExecutionView
+from loom_cli.branches import Main
 from loom_cli.call_tree import draw_tree
 from loom_cli.failure_lines import Cause, failure_lines, record_lines
 from loom_cli.hints import Hints
@@ -48,19 +49,22 @@ def draw_execution(
     left_by: str = "",
     has_stopped: bool = False,
     again: str = "",
+    main: Main | None = None,
 ) -> None:
     """Print *view*, with commands from *hints*.
 
     *every* shows the branches of a large scope that are otherwise counted; *unread* counts the messages of its inbox by
     topic. *is_cancelling* says that somebody wants it cancelled, and it has not ended; *present* is the fingerprint of the code
     as it is ("" for none), where it was asked for; *left_by* tells of the driver that has the run no more, where it is known, and *has_stopped* that it is a trial which that let go;
-    *again* is the command that forks it once more, to do for real what it lacks.
+    *again* is the command that forks it once more, to do for real what it lacks; *main* is the branch of its family that counts, where one was promoted.
     """
     left = f"Nobody drives it: {left_by}. This goes on with it:" if left_by else ""
     left = stop_of_trial(view) if has_stopped else left
     _draw_head(screen, view, now_ms, is_cancelling=is_cancelling, has_stopped=has_stopped)
+    if main is not None:
+        screen.line(Styled(main.words, "dim" if main.is_it else "yellow"))
     screen.line(Styled(code_words(view.fingerprint, present), "dim"))
-    _draw_next(screen, view, hints, now_ms, left=left, again=again if has_stopped else "")
+    _draw_next(screen, view, hints, now_ms, left=left, again=again if has_stopped else "", main=main)
     _draw_inbox(screen, view, unread, hints)
     _draw_values(screen, view)
     if view.calls:
@@ -126,7 +130,9 @@ def stop_words(view: ExecutionView) -> str:
     return " ".join(filter(None, [verb, _by(stop.by)])) + (f": {stop.reason}" if stop.reason else "")
 
 
-def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *, left: str, again: str) -> None:
+def _draw_next(
+    screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *, left: str, again: str, main: Main | None
+) -> None:
     """Print what the run waits for, and the command that makes it go on; a diverged one cannot be answered."""
     for gate in view.gates if view.status != "diverged" else ():
         screen.line()
@@ -136,6 +142,8 @@ def _draw_next(screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *
         _draw_receive(screen, wait, hints, now_ms)
     told, command = _next(view, hints, now_ms, left)
     command = " ".join([again, *hints.options("fork")]) if again else command
+    if command and main is not None and not main.is_it:
+        told = f"{told}\nThe branch that counts is {main.execution_id}; this goes on beside it, for real:".lstrip()
     if told:
         screen.line()
         for line in told.splitlines():

@@ -18,6 +18,7 @@ from loom.driving.simulating import require_fork
 from loom.driving.stored_log import StoredLog, log_of
 from loom.values import InvalidPayload
 from loom_cli.asking import ask_person, confirmed
+from loom_cli.branches import say_main
 from loom_cli.cli import Cli
 from loom_cli.drivers import is_cancelling
 from loom_cli.driving import Driving, Verb
@@ -95,6 +96,8 @@ class Resuming:
         state = past.state()
         if self._simulate:
             require_fork(state)
+        if not state.is_terminal:
+            self._cli.run(say_main(self._app, run_id, self._cli.screen))
         if state.status == "forked" and (given != Answer(MISSING, None, None) or self._cli.screen.interactive):
             self._cli.screen.note(f"driving {run_id} to where it waits")
             run_id, past = self._cli.run(self._driven_to_a_gate(run_id))

@@ -16,6 +16,7 @@ from loom.lenses.folding import fold_at
 from loom.lenses.inbox import UnreadMessage
 from loom.lenses.shapes import execution_json
 from loom.spi.event_store import ExecutionRow
+from loom_cli.branches import Main, main_of
 from loom_cli.drivers import is_cancelling
 from loom_cli.errors import Usage
 from loom_cli.reading import children_of, log_meant, unread_of
@@ -23,19 +24,20 @@ from loom_cli.trials import may_have_stopped
 
 
 class Stood(NamedTuple):
-    """What a store has of a run: its log, its row of the index, its unread messages, and its children."""
+    """What a store has of a run: its log, its row of the index, its unread messages, its children, and which branch of its family counts."""
 
     log: StoredLog
     row: ExecutionRow | None
     unread: Sequence[UnreadMessage]
     children: Sequence[ExecutionRow]
+    main: Main | None = None
 
 
 async def stood(storage: RunReader, text: str) -> Stood:
     """Return what *storage* has of the run that *text* means; errors as those of `log_meant`."""
     log = await log_meant(storage, text)
     row, unread = await storage.row(log.run_id), await unread_of(storage, log.run_id)
-    return Stood(log, row, unread, await children_of(storage, log.events))
+    return Stood(log, row, unread, await children_of(storage, log.events), await main_of(storage, log.run_id))
 
 
 def require_events(log: StoredLog, numbers: Mapping[str, int | None]) -> None:

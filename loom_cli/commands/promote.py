@@ -36,7 +36,8 @@ def promote(
 
     Example: loom promote refund-42-fork-x --reason 'the cheapest of the three'
     """
-    from loom_cli.branches import promotion_words
+    from loom.driving.chains import last_link
+    from loom_cli.branches import promotion_words, result_words
     from loom_cli.hints import Hints
     from loom_cli.ids import meant_id
     from loom_cli.principals import principal_of
@@ -45,12 +46,15 @@ def promote(
     cli = Cli.of(ctx)
     acting, loaded = principal_of(principal), cli.app(app_, store=store)
 
-    async def promoted() -> Promotion:
+    async def promoted() -> tuple[Promotion, str]:
         async with loaded:
             run_id = await meant_id(loaded.storage, execution_id)
-            return await loaded.runtime.promote(run_id, name=name, reason=reason, principal=acting)
+            promotion = await loaded.runtime.promote(run_id, name=name, reason=reason, principal=acting)
+            row = await loaded.storage.row(promotion.execution_id)
+            last = promotion.execution_id if row is None else (await last_link(loaded.storage, row)).execution_id
+            return promotion, result_words(await loaded.runtime.load_state(last))
 
-    promotion = cli.run(promoted())
+    promotion, lacks = cli.run(promoted())
     if as_json:
         cli.screen.json(promotion._asdict(), indent=None)
         return ExitCode.DONE
@@ -58,4 +62,7 @@ def promote(
     cli.screen.line(Styled(promotion.execution_id, "bold"), "  ", promotion_words(promotion))
     if promotion.again:
         cli.screen.line(Styled("  try   ", "dim"), hints.command("resume"))
+    elif lacks:
+        cli.screen.flush()
+        cli.screen.note(lacks)
     return ExitCode.DONE

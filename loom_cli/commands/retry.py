@@ -24,6 +24,7 @@ def retry(
     Example: loom retry --where 'flow=refund and started > -2h' --dry-run
     """
     from loom.driving.errors import ExecutionNotFailed
+    from loom_cli.branches import say_main
     from loom_cli.bulk import Bulk
     from loom_cli.driving import Driving
     from loom_cli.resuming import load
@@ -36,6 +37,7 @@ def retry(
             asked, lambda runtime, id: runtime.retry(id, principal=acting, on_change=on_change, linger_s=linger_s)
         )
     run_id, past = cli.run(load(app, given.named))
+    cli.run(say_main(app, run_id, cli.screen))
     driving = Driving(cli, app, quiet=asked.quiet, as_json=asked.as_json, options=given.options)
     try:
         return driving.go_on(

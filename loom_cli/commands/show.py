@@ -21,7 +21,16 @@ from loom_cli.group import command_app
 from loom_cli.hints import Hints
 from loom_cli.options import AppOption, ExecutionArgument, JsonOption, StoreOption
 from loom_cli.screen import Styled
-from loom_cli.standing import again_words, cancelling_at, has_stopped, require_events, stood, unread_at, view_of, whole_json
+from loom_cli.standing import (
+    again_words,
+    cancelling_at,
+    has_stopped,
+    require_events,
+    stood,
+    unread_at,
+    view_of,
+    whole_json,
+)
 
 app = command_app()
 
@@ -81,7 +90,7 @@ def show(
         left = left_words(row) if at is None and row is not None else ""
         about: Any = {"unread": unread_at(found, at) or {}, "is_cancelling": cancelling_at(found, view, at)}
         about |= {"present": present, "left_by": left, "has_stopped": has_stopped(found, view, at)}
-        about["again"] = again_words(found, view)
+        about |= {"again": again_words(found, view), "main": found.main if at is None else None}
         draw_execution(cli.screen, view, Hints(view.id, store=store), now_ms=cli.now_ms(), every=every, **about)
     return ExitCode.DONE
 

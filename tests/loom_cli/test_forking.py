@@ -122,3 +122,42 @@ def test_there_is_no_merge(done: Path) -> None:
     assert (refused.status, refused.out) == (2, "")
     assert "there is no merge" in refused.err
     assert "loom promote ID" in refused.err
+
+
+def test_that_another_branch_counts_is_said_wherever_the_run_is_looked_at_or_driven(done: Path) -> None:
+    loom("fork", "r1", "--at", "1", "--id", "live", folder=done)
+    loom("fork", "r1", "--at", "1", "--id", "other", folder=done)
+
+    promoted = loom("promote", "live", folder=done)
+    source, other, live = (loom("show", name, folder=done).out for name in ("r1", "other", "live"))
+    resumed, counts = loom("resume", "other", folder=done), loom("resume", "live", folder=done)
+
+    assert promoted.out == "live  is main of r1 now; before it was r1\n"
+    assert promoted.err == "live has no result yet: nobody has driven it\n"
+    assert "\nmain is live since " in source
+    assert "\nmain is live since " in other
+    assert "The branch that counts is live; this goes on beside it, for real:\n  try   loom resume other\n" in other
+    assert "\nit is main since " in live
+    assert "main is live since" in resumed.err.splitlines()[0]
+    assert "and not other: what this does, it does for real on a branch that does not count" in resumed.err
+    assert "main is" not in counts.err
+
+
+def test_before_a_retry_it_is_said_that_another_branch_counts(done: Path) -> None:
+    loom("fork", "r1", "--at", "1", "--id", "live", folder=done)
+    loom("promote", "live", folder=done)
+
+    refused = loom("retry", "r1", folder=done)
+
+    assert refused.err.startswith("main is live since ")
+    assert "and not r1: what this does" in refused.err
+
+
+def test_served_calls_are_told_together(done: Path) -> None:
+    edit = ("--output", "approval", "--value", '{"approved": true, "reason": "late"}', "--reuse")
+    loom("fork", "r1", *edit, "--id", "served", folder=done)
+
+    resumed = loom("resume", "served", folder=done)
+
+    assert "  1 call served from r1\n" in resumed.err
+    assert "done in" not in resumed.err

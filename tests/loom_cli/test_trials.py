@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -75,8 +76,14 @@ def test_a_fork_that_asked_for_what_was_not_recorded_is_listed_as_stopped(served
     assert row.endswith("what the trial lacks: loom show p2")
     assert shown.startswith("p2  stopped\nparcel, forked ")
     assert "It is served from p1, and stopped: it was interrupted, or asks for what has no outcome there.\n" in shown
-    assert "Forked from p1 anew with --reuse --live, it does that for real." in shown
-    assert "  try   loom resume p2\n" in shown
+    [again] = [line.removeprefix("  try   ") for line in shown.splitlines() if line.startswith("  try   ")]
+    assert again.startswith("loom fork p1 --")
+    assert again.endswith(" --reuse --live")
+    assert loom(*shlex.split(again)[1:], "--id", "p3", "--app", "ways:app", folder=served).status == 0
+    assert loom("show", "p3", "--json", folder=served).json["status"] == "forked"
+    resumed = loom("resume", "p2", "--app", "ways:app", folder=served)
+    assert again in resumed.err
+    assert "taken up again where it had stopped" in resumed.err
     assert branches.splitlines()[2].split()[:3] == ["\u2514\u2500", "p2", "stopped"]
     assert compared.splitlines()[1].split()[:2] == ["p2", "stopped"]
 
