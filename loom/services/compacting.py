@@ -5,7 +5,7 @@ kept. Wherever that is cut off, the run is whole: an event is in the log or in t
 goes on. Who drives the run meanwhile notices nothing: a log grows at its end.
 
 What stays: EXECUTION_STARTED, events of the kinds that are asked for, the end of a run and what follows it, and the last event,
-so that whoever follows the log always sees how far it has come.
+so that whoever follows the log always sees how far it has come. An event after which a snapshot stands goes with the one behind it.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ async def _plan(storage: Compactable, row: ExecutionRow, wish: Wish) -> _Plan:
     limit = furthest(records)
     if wish.through is not None and wish.through > limit:
         raise EventStays(execution_id=run_id, through=wish.through, limit=limit)
-    through = limit if wish.through is None else wish.through
+    through = await _beside_snapshots(storage, row, limit if wish.through is None else wish.through)
     types = {record.type for record in records}
     keeping = sorted(type_ for type_ in types if is_kept(type_, wish.keep))
     early = [record for record in records if record.sequence <= through]
@@ -168,6 +168,16 @@ async def _plan(storage: Compactable, row: ExecutionRow, wish: Wish) -> _Plan:
     state = _folded(run_id, [record for record in early if record.sequence > start.sequence], start, through)
     checkpoint = _checkpoint(state, row, at=await storage.now_ms(), codec=wish.codec)
     return _Plan(gone, len(early) - len(gone), checkpoint, keeping, _sequence(base))
+
+
+async def _beside_snapshots(storage: SnapshotStore, row: ExecutionRow, through: int) -> int:
+    """Return the last event up to *through* after which no snapshot stands.
+
+    A checkpoint there would take its place, and give it to the next one: a place to fork from would be lost. So its event waits.
+    """
+    heads = await storage.snapshots(row.execution_id, row.incarnation)
+    taken = {head.sequence for head in heads if not head.is_checkpoint}
+    return next((at for at in range(through, 0, -1) if at not in taken), through)
 
 
 def furthest(records: Sequence[EventRecord]) -> int:

@@ -49,4 +49,4 @@ async def take_snapshot(
     kept = await store.latest_snapshot(row.execution_id, row.incarnation, upto=through)
     if kept is None or kept.head.sequence != through:
         raise ExecutionNotFound(execution_id=row.execution_id, store=storage.url)
-    return kept.head  # the checkpoint: it says the same, and stays
+    return kept.head  # the checkpoint: it says the same, and stays until the next one takes its place

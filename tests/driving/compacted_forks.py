@@ -138,6 +138,23 @@ class CompactedForks:
         assert (await climber(store).fork(RUN, at=3)).length == 5
         assert (await climber(store).fork(RUN, at=POINT)).length == POINT + 2
 
+    @pytest.mark.proves("LIF-06", "LIF-12")
+    @pytest.mark.parametrize(
+        "way", [(POINT, None), tuple(range(1, POINT + 4))], ids=["exactly there", "event by event"]
+    )
+    async def test_a_fork_point_outlives_compaction_up_to_it_and_then_beyond(
+        self, store: ForkedStorage, way: Sequence[int | None]
+    ) -> None:
+        await climbed(store, taken=(POINT - 1, POINT))
+        await climber(store).fork(RUN, at=POINT, id="before")
+
+        for through in way:
+            await compacted(store, MemoryStorage(), RUN, through=through)
+
+        await climber(store).fork(RUN, at=POINT - 1)
+        await climber(store).fork(RUN, at=POINT, id=FORK)
+        assert await state_text(store, FORK) == await state_text(store, ExecutionId("before"))
+
     async def test_a_snapshot_of_what_is_compacted_can_be_taken_where_it_is_known_only(
         self, store: ForkedStorage
     ) -> None:

@@ -137,7 +137,8 @@ class Driver:
             if state.is_terminal:
                 self.life.log = await self._storage.read(RUN)
                 return self.life
-            is_cut_off = state.status == "running"  # such a run goes on first, and keeps what is sent to it meanwhile
+            # Such a run goes on first, and keeps what is sent to it meanwhile.
+            is_cut_off = state.status in {"running", "forked"}
             waits = awaited_messages(state) if not is_cut_off else ()
             await self._verb(self._next_verb(open_gates(state), waits, state.facts.wake_at))
         raise AssertionError("the run does not come to an end")
