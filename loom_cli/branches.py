@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from loom.core.ids import ExecutionId
+from loom.driving.branch_families import MAIN, family_of
 from loom.driving.chains import last_link
 from loom.driving.errors import ExecutionNotFound
-from loom.driving.promoting import MAIN, family_of
 from loom.driving.run_reader import RunReader
 from loom.lenses.branches import BranchView, Forked, tree
 from loom.spi.event_fork import EventFork

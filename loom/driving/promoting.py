@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from loom.core.errors import InvalidDeclaration, LoomError
-from loom.core.ids import ExecutionId, execution_id, label
+from loom.core.errors import LoomError
+from loom.core.ids import ExecutionId, label
 from loom.core.state import ExecutionState
 from loom.driving.authorizing import Authorization
+from loom.driving.branch_families import MAIN, family_of
 from loom.driving.driver import Driver
-from loom.driving.errors import ExecutionNotFound
 from loom.driving.forking import Forking
 from loom.driving.loading import load
-from loom.driving.run_reader import RunReader
-from loom.spi.event_fork import EventFork
-from loom.spi.event_store import ExecutionRow
-from loom.spi.ref_store import Family, RefMove, RefStore
-
-MAIN: Final = "main"
-"""The name of the branch that counts, unless another is said; it stands for the run itself until it is moved."""
-_DEPTH_MAX: Final = 1_000
+from loom.spi.ref_store import RefMove, RefStore
 
 
 class Promotion(NamedTuple):
@@ -42,37 +35,6 @@ class RefMoved(LoomError):
     def __init__(self, *, family: str, name: str) -> None:
         self.family, self.name = family, name
         super().__init__(f"{name} of {family} was moved by somebody else meanwhile")
-
-
-async def family_of(storage: RunReader, id: str) -> Family:
-    """Return the family of a run: the furthest of those that it is a fork of, a fork of a fork, which is still there.
-
-    The logs of a chain are one run, whichever of them a fork began with, and the first of them is its id.
-
-    Raises:
-        ExecutionNotFound: there is no such run.
-        InvalidDeclaration: the store keeps no branches.
-    """
-    if not isinstance(storage, EventFork) or not isinstance(storage, RefStore):
-        raise InvalidDeclaration(
-            f"{storage.url} keeps no branches", hint="Its adapter has to be an EventFork and a RefStore."
-        )
-    first = await _first(storage, execution_id(id))
-    for _ in range(_DEPTH_MAX):
-        source = await storage.source_of(first.execution_id)
-        if source is None:
-            break
-        first = await _first(storage, source.execution_id)
-    return Family(first.execution_id, first.incarnation)
-
-
-async def _first(storage: RunReader, run_id: ExecutionId) -> ExecutionRow:
-    row = await storage.row(run_id)
-    if row is not None and row.index.chain != run_id:
-        row = await storage.row(ExecutionId(row.index.chain))
-    if row is None:
-        raise ExecutionNotFound(execution_id=run_id, store=storage.url)
-    return row
 
 
 class Promoting:

@@ -8,9 +8,10 @@ import pytest
 
 import loom
 from loom.core.ids import ExecutionId
+from loom.driving.branch_families import family_of
 from loom.driving.edits import Edit
 from loom.driving.errors import CompactedForkPoint, ForkRefused
-from loom.driving.promoting import RefMoved, family_of
+from loom.driving.promoting import RefMoved
 from loom.driving.runtime import WorkflowRuntime
 from loom.services.compacting import Wish, compact
 from loom.spi import MemoryStorage, RefStore

@@ -13,7 +13,7 @@ import loom
 from loom.core.ids import ExecutionId
 from loom.devtools.conformance.event_trim import DONE, ended
 from loom.devtools.conformance.logs import INDEX, appended, events, first
-from loom.driving.promoting import family_of
+from loom.driving.branch_families import family_of
 from loom.driving.replaying import Replayer
 from loom.services import expiry
 from loom.services.expiry import Tally
