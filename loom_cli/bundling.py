@@ -108,6 +108,9 @@ class Bundling:
         if missing := written.manifest.missing:
             count = counted(len(missing), "content was", "contents were")
             self._cli.screen.note(f"{count} not there any more; the logs say what stood in them only by address")
+        if moved := _moved(written):
+            count = counted(moved, "event is", "events are")
+            self._cli.screen.note(f"{count} in an archive, and not in it: --archive URL puts them in")
         if unread:
             self._cli.screen.note(f"{counted(unread, 'request', 'requests')} not taken up yet stayed in the store")
 
@@ -176,6 +179,11 @@ def _words(written: Written) -> str:
     manifest = written.manifest
     held = f"{counted(len(manifest.logs), 'log', 'logs')} ({counted(manifest.events, 'event', 'events')})"
     return f"{held} and {counted(len(manifest.contents), 'content', 'contents')}" if manifest.contents else held
+
+
+def _moved(written: Written) -> int:
+    """Return how many events of the logs are not in the bundle, since compaction has moved them away."""
+    return sum(log.row.length for log in written.manifest.logs) - written.manifest.events
 
 
 async def _chain_of(storage: Storage, text: str) -> ExecutionId:

@@ -135,6 +135,12 @@ class Cli:
             raise Usage(f"{name.text} is a bundle, and no archive", hint=hint)
         return _opened_database(name, readonly=readonly)
 
+    def names_an_archive(self) -> bool:
+        """Whether the surroundings name an archive, so that no command needs to."""
+        from loom.plugins.sqlite.location import archive_name
+
+        return archive_name(folder=self.folder) is not None
+
     def _store(self, store: str | None, *, readonly: bool) -> Storage:
         from loom.plugins.sqlite.location import DEFAULT_PATH, store_name
 

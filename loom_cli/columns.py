@@ -8,7 +8,7 @@ from typing import Final
 import orjson
 
 from loom.spi.errors import StoreError
-from loom.spi.event_store import Storage
+from loom.spi.event_store import ExecutionQuery, Storage
 from loom.spi.read_model_store import ReadModelStore
 from loom.spi.where_text import Columns
 
@@ -30,6 +30,18 @@ async def columns_of(storage: Storage) -> Sequence[Columns]:
         return [*found.values()]
     except StoreError:
         return ()  # whoever lists the runs is told
+    finally:
+        await storage.close()
+
+
+async def rowless(storage: Storage, model: str, version: str, runs: ExecutionQuery) -> int:
+    """Return how many of *runs* have no row of that *version* of *model*, and close *storage*."""
+    try:
+        ids = [row.execution_id for row in await storage.find(runs)]
+        if not isinstance(storage, ReadModelStore) or not ids:
+            return 0
+        rows = await storage.model_rows(model, version, ids=ids, limit=len(ids))
+        return len(ids) - len(rows)
     finally:
         await storage.close()
 

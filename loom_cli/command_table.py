@@ -129,3 +129,8 @@ REFUSED: Final = {
 """What is asked for and will not be there: why, and what to do instead."""
 
 ROWS: Final = {row.name: row for rows in COMMANDS.values() for row in rows}
+
+
+def family_of(word: str) -> list[Row]:
+    """Return the commands of two words of which *word* is the first."""
+    return [row for row in ROWS.values() if row.name.startswith(f"{word} ")]

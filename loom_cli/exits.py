@@ -43,6 +43,7 @@ _BY_ERROR: Final = {
     "execution-not-paused": ExitCode.USAGE,
     "execution-not-found": ExitCode.NOT_FOUND,
     "gate-ambiguous": ExitCode.USAGE,
+    "file-taken": ExitCode.USAGE,
     "flow-not-declared": ExitCode.NOT_FOUND,
     "gate-not-open": ExitCode.USAGE,
     "interrupted": ExitCode.INTERRUPTED,
@@ -56,6 +57,7 @@ _BY_ERROR: Final = {
     "log-compacted": ExitCode.USAGE,
     "name-refused": ExitCode.USAGE,
     "no-value": ExitCode.USAGE,
+    "not-a-bundle": ExitCode.USAGE,
     "not-in-doubt": ExitCode.USAGE,
     "not-serializable": ExitCode.USAGE,  # an input or an answer: what a step returns fails the run
     "redaction-refused": ExitCode.USAGE,

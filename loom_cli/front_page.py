@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from loom_cli.command_table import COMMANDS, ROWS
+from loom_cli.command_table import COMMANDS, ROWS, Row
 from loom_cli.screen import Column, Screen, Styled
 
 _EVERYWHERE: Final = (
@@ -29,6 +29,13 @@ def draw_front_page(screen: Screen) -> None:
         _draw(screen, section, [(row.name, row.summary) for row in rows], width)
     _draw(screen, "With every command", _EVERYWHERE, width)
     _draw(screen, "Alone", _ALONE)
+
+
+def draw_family(print_line: Callable[..., None], family: Sequence[Row]) -> None:
+    """Print the commands that begin with the same word, each with what it does."""
+    width = max(len(row.name) for row in family)
+    for row in family:
+        print_line("  ", Styled(f"loom {row.name.ljust(width)}", "cyan"), f"  {row.summary}")
 
 
 def _draw(screen: Screen, title: str, rows: Sequence[tuple[str, str]], width: int = 0) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from loom_cli.cli import Cli
-from loom_cli.command_table import REFUSED, ROWS
+from loom_cli.command_table import REFUSED, ROWS, Row, family_of
 from loom_cli.errors import Usage
-from loom_cli.front_page import draw_front_page
+from loom_cli.front_page import draw_family, draw_front_page
 
 
 class LazyGroup(TyperGroup):
@@ -35,6 +36,8 @@ class LazyGroup(TyperGroup):
             raise Usage(why, hint=instead)
         if name in ROWS and len(args) > 1:
             return name, self.get_command(ctx, name), args[2:]
+        if args[0] not in ROWS and (family := family_of(args[0])) and not ctx.resilient_parsing:
+            _tell_family(Cli.of(ctx), args[0], family, args[1:])
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -59,6 +62,24 @@ class LazyGroup(TyperGroup):
 
         named = [CompletionItem(row.name, help=row.summary) for row in ROWS.values() if row.name.startswith(incomplete)]
         return [*named, *super(TyperGroup, self).shell_complete(ctx, incomplete)]
+
+
+def _tell_family(cli: Cli, word: str, family: Sequence[Row], rest: Sequence[str]) -> NoReturn:
+    """List the commands that begin with *word*: that is what its help is, and what it has to say by itself.
+
+    Raises:
+        Usage: there is no such command among them, or none is named.
+    """
+    if rest and rest[0] in ("--help", "-h"):
+        draw_family(cli.screen.line, family)
+        raise typer.Exit
+    if rest and not rest[0].startswith("-"):
+        name = f"{word} {rest[0]}"
+        near = difflib.get_close_matches(name, [row.name for row in family], n=1)
+        raise Usage(f"there is no command {name!r}", hint=f"loom {near[0]}" if near else f"loom {word} --help")
+    if not cli.json_errors:
+        draw_family(cli.screen.note, family)
+    raise Usage(f"{word!r} is the first word of {len(family)} commands", hint=f"loom {family[0].name}")
 
 
 class Command(TyperCommand):

@@ -15,6 +15,10 @@ _DRIVING: Final = (
     *("run", "worker", "resume", "resolve", "retry", "cancel", "pause", "unpause", "migrate", "fork", "promote"),
     *("send", "inbox hold", "inbox release", "outcome add"),
 )
+_WAYS_ON: Final = {
+    "failed": ("retry", "tries it again from the failure"),
+    "paused": ("unpause", "lets it go on"),
+}
 
 
 class Hints(NamedTuple):
@@ -50,16 +54,23 @@ class Hints(NamedTuple):
         """Return what can be done with a run that stands so, as a command and what it does."""
         if state.status == "completed":
             return f"{self.command('show')} prints its result"
-        if state.status == "failed":
-            return f"{self.command('retry')} tries it again from the failure"
+        if state.status not in ("cancelled", "continued") and (bundle := self._bundle()) is not None:
+            return f"loom import {shlex.quote(bundle)} brings it into a store, and what is to be done is done there"
         if state.status in ("cancelled", "continued"):
             return f"{self.command('show')} tells how it ended"
-        if state.status == "paused":
-            return f"{self.command('unpause')} lets it go on"
+        if (way := _WAYS_ON.get(state.status)) is not None:
+            return f"{self.command(way[0])} {way[1]}"
         doubts = [gate for gate in open_gates(state) if gate.in_doubt]
         if doubts:
             return f"{self.command('resolve', '--as VERDICT', after=[doubts[0].gate])} says what came of an effect in doubt"
         return f"{self.command('resume')} goes on with it"
+
+    def _bundle(self) -> str | None:
+        """Return the bundle that the run is read from, which nothing is written to; None: it is in a store."""
+        from loom.plugins.sqlite.location import bundle_path, is_bundle
+
+        store = self.store or self.reads
+        return str(bundle_path(store)) if store and is_bundle(store) else None
 
     def answer(self, gate: OpenGate, *, alone: bool) -> str:
         """Return how to answer *gate*, bound to what it shows; its address is left off where it is *alone*."""

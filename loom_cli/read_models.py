@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from loom.core.errors import InvalidDeclaration, LoomError
@@ -23,6 +23,7 @@ from loom_cli.wording import counted
 
 if TYPE_CHECKING:
     from loom.app.config import LoomApp
+    from loom.spi.archive_store import ArchiveStore
     from loom_cli.cli import Cli
 
 PAGE: Final = 1000
@@ -53,13 +54,17 @@ class Wanted(NamedTuple):
 
 
 class Updated(NamedTuple):
-    """What became of a *model*: so many rows went forward, so many that earlier code had made were *removed*, and what could not be."""
+    """What became of a *model*: so many rows went forward, so many that earlier code had made were *removed*, and what could not be.
+
+    *lacking* are the runs whose row cannot be made anew, since events of theirs are in an archive: what they have stays.
+    """
 
     model: str
     version: str
     advanced: int
     removed: int
     faults: Sequence[LoomError]
+    lacking: Sequence[str] = ()
 
 
 def kept_in(storage: Storage) -> ReadModelStore:
@@ -133,13 +138,29 @@ async def rows_of(storage: Storage, wanted: Wanted) -> Sequence[ModelRow]:
         await storage.close()
 
 
-async def update(app: LoomApp, names: Sequence[str], *, afresh: bool) -> list[Updated]:
+def archive_of(cli: Cli, archive: str | None) -> ArchiveStore | None:
+    """Return the archive that *archive* or the surroundings name, None where nobody names one."""
+    from loom.plugins.sqlite.location import archive_name
+
+    named = archive_name(archive, folder=cli.folder)
+    return None if named is None else cli.archive(archive, readonly=True)
+
+
+async def update(
+    app: LoomApp, names: Sequence[str], *, afresh: bool, archive: ArchiveStore | None = None
+) -> list[Updated]:
     """Bring the models *names* of *app*, or all of them, up to date; then remove what earlier code made.
+
+    What was moved to *archive* is read there, which is closed then.
 
     Raises:
         UnknownReadModel, StoreError: what was done so far is done.
     """
-    async with app:
+    from loom.services.read_models import ReadModelLacksEvents
+
+    async with app, AsyncExitStack() as closing:
+        if archive is not None:
+            closing.push_async_callback(archive.close)
         models, store = app.read_models, kept_in(app.storage)
         for name in names:
             models.require(name)
@@ -148,10 +169,12 @@ async def update(app: LoomApp, names: Sequence[str], *, afresh: bool) -> list[Up
             version = models.versions[name]
             if afresh:
                 await store.drop_model(name, version)
-            caught = await models.catch_up(name)
+            caught = await models.catch_up(name, archive=archive)
             earlier = [each.version for each in await store.models() if each.model == name and each.version != version]
             removed = 0 if caught.faults else sum([await store.drop_model(name, each) for each in earlier])
-            done.append(Updated(name, version, caught.advanced, removed, caught.faults))
+            lacking = [each.execution_id for each in caught.faults if isinstance(each, ReadModelLacksEvents)]
+            faults = [each for each in caught.faults if not isinstance(each, ReadModelLacksEvents)]
+            done.append(Updated(name, version, caught.advanced, removed, faults, lacking))
         return done
 
 
@@ -223,7 +246,7 @@ def row_cells(row: ModelRow) -> tuple[str, str, str]:
 def updated_json(done: Updated) -> dict[str, Any]:
     """Return the shape of docs/reference/json.md."""
     faults = [{"code": each.code, "message": str(each)} for each in done.faults]
-    return {**done._asdict(), "faults": faults}
+    return {**done._asdict(), "faults": faults, "lacking": list(done.lacking)}
 
 
 def updated_lines(done: Sequence[Updated]) -> Iterator[str]:
@@ -233,6 +256,17 @@ def updated_lines(done: Sequence[Updated]) -> Iterator[str]:
         yield f"{each.model}: {counted(each.advanced, 'row', 'rows')} went forward{removed}"
     if not done:
         yield "the app has no read models"
+
+
+def lacking_words(done: Updated, *, has_archive: bool) -> str:
+    """Return what is said of the runs whose row cannot be made anew, and what can be done."""
+    runs = counted(len(done.lacking), "run", "runs")
+    where = "an archive that is not this one" if has_archive else "an archive"
+    way = "" if has_archive else "--archive URL reads them there; "
+    return (
+        f"{done.model}: rows of {runs} cannot be made anew, since events are in {where}; what they have stays. {way}"
+        f"`loom rows erase ID` takes a run out, for good (docs/guide/rows.md)"
+    )
 
 
 def erased_json(runs: Sequence[str], rows: int, *, dry_run: bool) -> dict[str, Any]:

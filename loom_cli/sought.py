@@ -18,6 +18,15 @@ def holds(event: EventEnvelope[Any], line: EventLine, text: str) -> bool:
     return any(text in (words if as_is else words.lower()) for words in _words(event, line))
 
 
+def around(words: str, text: str, width: int, *, mark: str) -> str:
+    """Return *words* from shortly before *text*, behind a *mark*, where it is not in their first *width* letters; else all of them."""
+    looked_in = words if text != text.lower() else words.lower()
+    at = looked_in.find(text)
+    if at < 0 or at + len(text) + len(mark) <= width:
+        return words
+    return mark + words[max(0, at - max(0, width - len(text)) // 3) :]
+
+
 def _words(event: EventEnvelope[Any], line: EventLine) -> Iterator[str]:
     yield from (event.type, line.about, line.says)
     recorded = readable(event_json(event)["payload"])

@@ -238,7 +238,8 @@ class LogCompacted(LoomError):
 
     def __init__(self, *, execution_id: str, through: int, what: str) -> None:
         self.execution_id, self.through, self.what = execution_id, through, what
-        self.hint = f"`loom logs {execution_id} --archived` shows the events that are in the archive."
+        shows = f"`loom logs {execution_id} --archived --archive URL` shows them"
+        self.hint = f"{shows}, where URL is the archive that they were moved to."
         super().__init__(f"the events of {execution_id} up to {through} are in an archive, so {what}")
 
 

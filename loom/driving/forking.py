@@ -188,7 +188,8 @@ class Forking:
         place = placed(row.execution_id, events, edit)
         if wish.at is not None and wish.at != place.through:
             why = f"an edit of the {edit.what} of {edit.id} forks at event {place.through}, and not at {wish.at}"
-            raise ForkRefused(execution_id=row.execution_id, why=why)
+            hint = "Leave `at` (--at) out: an edit says itself where it forks."
+            raise ForkRefused(execution_id=row.execution_id, why=why, hint=hint)
         return place
 
     async def _origin(self, row: ExecutionRow, through: int, fork_id: ExecutionId) -> Origin:

@@ -48,7 +48,7 @@ Event = EventEnvelope[Any]
 
 TIME_MAX_S: Final = 60.0
 """A replay that takes longer is given up: its flow does something else than asking."""
-_IN_AN_ARCHIVE: Final = "A run that was compacted is printed whole by `loom logs ID --archived --json`."
+_IN_AN_ARCHIVE: Final = "A run that was compacted is printed whole by `loom logs ID --archived --archive URL --json`."
 ENDS: Final = frozenset({"EXECUTION_COMPLETED", "EXECUTION_FAILED", "EXECUTION_CANCELLED", "EXECUTION_CONTINUED"})
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from functools import cached_property
 from types import NoneType, UnionType
 from typing import Any, Final, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -23,8 +24,10 @@ from loom.core.read_model import ReadModel
 from loom.fingerprint import fingerprint, readable
 from loom.kernel.codec import decode_events
 from loom.kernel.errors import LogCorrupt
+from loom.services.archived import read_archived
+from loom.spi.archive_store import ArchiveStore
 from loom.spi.errors import StoreError
-from loom.spi.event_store import Storage
+from loom.spi.event_store import EventRecord, Head, Storage
 from loom.spi.read_model_store import Behind, ModelRow, ReadModelStore
 from loom.values import NotSerializable, codec_for, dumps, loads, safe_text
 
@@ -85,7 +88,7 @@ class Row(NamedTuple, Generic[R]):
 
 
 class CaughtUp(NamedTuple):
-    """What came of a pass: so many rows went forward, and what could not."""
+    """What came of a pass: so many rows went forward, and what could not. That a fold makes no row of a run is no row."""
 
     advanced: int = 0
     faults: Sequence[LoomError] = ()
@@ -176,14 +179,16 @@ class ReadModels:
             self._noted |= noted
             raise
 
-    async def catch_up(self, *models: ReadModel[Any] | str) -> CaughtUp:
+    async def catch_up(self, *models: ReadModel[Any] | str, archive: ArchiveStore | None = None) -> CaughtUp:
         """Fold on every row that lags, of *models* or of all of them; return how many, and what could not be.
+
+        Events that compaction has moved away are read from *archive*, where there is one.
 
         Raises:
             UnknownReadModel: there is none of that name.
             StoreError: what was put so far stays; asking again goes on.
         """
-        return await self._pass([self._kept(each).model.id for each in models] or list(self._models), None)
+        return await self._pass([self._kept(each).model.id for each in models] or list(self._models), None, archive)
 
     async def rows(
         self, model: ReadModel[R], *, ids: Sequence[str] | None = None, prefix: str = ""
@@ -222,44 +227,72 @@ class ReadModels:
             raise UnknownReadModel(name=name, known=sorted(self._models))
         return self._models[name]
 
-    async def _pass(self, names: Sequence[str], ids: Sequence[ExecutionId] | None) -> CaughtUp:
+    async def _pass(
+        self, names: Sequence[str], ids: Sequence[ExecutionId] | None, archive: ArchiveStore | None = None
+    ) -> CaughtUp:
         advanced, faults = 0, list[LoomError]()
         for name in names:
             kept, after = self._models[name], ""
             while page := await self._store.behind(name, kept.version, ids=ids, after=after, limit=PAGE):
-                rows = [row for each in page if (row := await self._folded(kept, each, faults)) is not None]
+                rows = [row for each in page if (row := await self._folded(kept, each, archive, faults)) is not None]
                 if rows:
-                    advanced += sum(await self._store.put_model_rows(name, kept.version, rows))
+                    put = await self._store.put_model_rows(name, kept.version, rows)
+                    advanced += sum(is_kept and bool(row.body) for row, is_kept in zip(rows, put, strict=True))
                 after = page[-1].head.execution_id
         return CaughtUp(advanced, faults)
 
-    async def _folded(self, kept: _Kept, behind: Behind, faults: list[LoomError]) -> ModelRow | None:
+    async def _folded(
+        self, kept: _Kept, behind: Behind, archive: ArchiveStore | None, faults: list[LoomError]
+    ) -> ModelRow | None:
         """Return the row of a run after the last event of its log, None where a fault kept it from going forward."""
         try:
-            return await self._fold(kept, behind)
+            try:
+                return await self._fold(kept, behind)
+            except ReadModelLacksEvents:
+                if archive is None:
+                    raise
+                return await self._fold(kept, behind, archive)
         except (ReadModelFailed, ReadModelLacksEvents, LogCorrupt) as fault:
             faults.append(fault)
             return None
 
-    async def _fold(self, kept: _Kept, behind: Behind) -> ModelRow | None:
+    async def _fold(self, kept: _Kept, behind: Behind, archive: ArchiveStore | None = None) -> ModelRow | None:
         head, row = behind
         value = kept.decode(row.body) if row is not None and row.body else None
         expected = row.sequence + 1 if row is not None else 0
-        start = expected
-        while start < head.length and (
-            page := await self._storage.read(head.execution_id, start=start, stop=head.length)
-        ):
+        async for page in self._pages(head, expected, archive):
             for event in decode_events(head.execution_id, page):
                 if event.sequence != expected:
                     raise ReadModelLacksEvents(model=kept.model.id, execution_id=head.execution_id, sequence=expected)
                 value, expected = kept.step(value, event), expected + 1
-            start = expected
             await asyncio.sleep(0)  # a long log is no reason to hold up what is driven here
         if expected != head.length:  # it was deleted, or begun anew, since it was asked for
             return None
         return ModelRow(
             head.execution_id, head.incarnation, head.length - 1, kept.encode(value, head.execution_id, expected - 1)
         )
+
+    async def _pages(
+        self, head: Head, start: int, archive: ArchiveStore | None
+    ) -> AsyncIterator[Sequence[EventRecord]]:
+        """Yield the events from *start* up to where the log was, in pieces; with an *archive*, those that it keeps, too."""
+        if archive is None:
+            while start < head.length and (
+                page := await self._storage.read(head.execution_id, start=start, stop=head.length)
+            ):
+                yield page
+                start = page[-1].sequence + 1
+            return
+        piece: list[EventRecord] = []
+        async with aclosing(read_archived(self._storage, archive, head.execution_id, start=start)) as story:
+            async for record, _ in story:
+                if record.sequence >= head.length:
+                    break
+                piece.append(record)
+                if len(piece) == PAGE:
+                    yield piece
+                    piece = []
+        yield piece
 
 
 class Keeping:

@@ -276,7 +276,8 @@ class _Parser:
     def _no_field(self, token: _Token) -> WhereInvalid:
         if token.kind != "word":
             return self._refused(f"expected a field, found {token.told}", token, hint=f"As in {_EXAMPLES['status']}.")
-        near = get_close_matches(token.text.lower(), FIELDS, n=1)
+        columns = {name for each in self._columns for name in each.names}
+        near = get_close_matches(token.text.lower(), [*FIELDS, *sorted(columns - FIELDS.keys())], n=1)
         rows = "".join(f"; of {each.model}: {', '.join(sorted(each.names))}" for each in self._columns)
         known = f"There are {', '.join(FIELDS)}, and attr.NAME for an attribute{rows}."
         hint = _MEANT.get(token.text.lower()) or (f"Did you mean {near[0]}? {known}" if near else known)

@@ -32,7 +32,7 @@ from loom_cli.ids import meant_id
 from loom_cli.options import EVENTS_MAX, ArchiveOption, ExecutionArgument, JsonOption, StoreOption
 from loom_cli.readable import readable
 from loom_cli.screen import Screen, Styled
-from loom_cli.sought import holds
+from loom_cli.sought import around, holds
 from loom_cli.times import date_time, day, time_of_day
 
 app = command_app()
@@ -110,7 +110,16 @@ def logs(
     kept = cli.archive(archive, readonly=True) if archived else None
     storage = cli.reader(store)
     named = digests(storage) if with_digests else None
-    listing = _Listing(cli.screen, storage, kept, as_json=as_json, calls=step or [], text=text, named=named)
+    listing = _Listing(
+        cli.screen,
+        storage,
+        kept,
+        as_json=as_json,
+        calls=step or [],
+        text=text,
+        named=named,
+        archive_option="" if cli.names_an_archive() else " --archive URL (the one that it was moved to)",
+    )
     cli.run(listing.run(execution_id, start, globs, follow=follow))
     return ExitCode.DONE
 
@@ -151,17 +160,24 @@ class _Listing:
         calls: list[str],
         text: str | None,
         named: Naming | None,
+        archive_option: str,
     ) -> None:
         self._screen, self._storage, self._as_json, self._calls = screen, storage, as_json, calls
         self._text, self._named = text, named
-        self._archive = archive
+        self._archive, self._archive_option = archive, archive_option
         self._names: dict[int, str] = {}
-        self._day = ""
+        self._day, self._printed = "", 0
 
     async def run(self, text: str, start: int, globs: list[str], *, follow: bool) -> None:
         run_id = await self._meant(text.removesuffix(FIRST))
         if not follow:
             await self._note_an_end_before(run_id, start)
+        await self._logs(text, run_id, start, globs, follow=follow)
+        if self._text is not None and not self._printed:
+            self._screen.flush()
+            self._screen.note(f"no event holds {self._text!r}{' and is like that' if globs or self._calls else ''}")
+
+    async def _logs(self, text: str, run_id: ExecutionId, start: int, globs: list[str], *, follow: bool) -> None:
         while (after := await self._one_log(run_id, start, globs, follow=follow)) and link_named(text) is None:
             run_id, start = after, 0
             self._names, self._day = {}, ""
@@ -185,6 +201,7 @@ class _Listing:
                     self._names[event.sequence] = event.payload.id
                 if event.sequence >= start and matches(event.type, globs) and await self._is_asked_for(event):
                     await self._print(event, is_archived=is_archived)
+                    self._printed += 1
                     if follow:
                         self._screen.flush()
         return after
@@ -203,7 +220,7 @@ class _Listing:
         if self._archive is not None:
             where = f"neither here nor in {self._archive.url}"
         elif checkpoint is not None:
-            where = f"in an archive: loom logs {run_id} --archived"
+            where = f"in an archive: loom logs {run_id} --archived{self._archive_option}"
         else:
             where = "missing"
         self._screen.note(f"{events} {where}")
@@ -301,8 +318,15 @@ class _Listing:
             Styled(f"{event.sequence:>5}  {at}", "dim"),
             Styled(event.type.ljust(_TYPE_WIDTH), style_of(event.type)),
             about,
-            Styled(f"  {screen.cut(says, max(left, 12))}", "red" if line.is_failure else "dim"),
+            Styled(
+                f"  {screen.cut(self._around(says, max(left, 12)), max(left, 12))}", "red" if line.is_failure else "dim"
+            ),
         )
+
+    def _around(self, says: str, width: int) -> str:
+        """Return *says* from shortly before the text that is looked for, where a terminal would cut it off before that."""
+        is_cut = self._screen.terminal and self._text is not None
+        return around(says, self._text or "", width, mark=self._screen.sign("ellipsis")) if is_cut else says
 
     async def _name(self, run_id: ExecutionId, start: int) -> str:
         """Return, and keep, the identity of the call that event *start* asked."""

@@ -113,6 +113,7 @@ def ps(
         cli.screen.flush()  # what is said of the list stands below it
     else:
         _note_none(cli, storage, asked)
+        _note_rowless(cli, store, asked)
     if has_more:
         cli.screen.note(Styled(f"there are more: --before {rows[-1].index.started_at}:{rows[-1].execution_id}", "dim"))
     elif asked.where is not None and rows and not as_json:
@@ -125,6 +126,20 @@ def _note_none(cli: Cli, storage: RunReader, asked: ExecutionQuery) -> None:
     chosen = "like that " if asked != ExecutionQuery(limit=asked.limit, tips=asked.tips) else ""
     cli.screen.note(f"no executions {chosen}in {storage.url}")
     _note_near(cli, storage, asked)
+
+
+def _note_rowless(cli: Cli, store: str | None, asked: ExecutionQuery) -> None:
+    """Say of how many runs the read models that were asked have no row: such a run fits nothing that is asked of a row."""
+    models = {(field.model, field.version) for field in fields_of(asked.where) if field.model} if asked.where else set()
+    if not models:
+        return
+    from loom_cli.columns import rowless
+
+    for model, version in sorted(models):
+        runs = replace(asked, where=None, limit=_LOOKED_AT_MAX)
+        if count := cli.run(rowless(cli.reader(store), model, version, runs)):
+            has = "run has" if count == 1 else "runs have"
+            cli.screen.note(f"{count} {has} no row in {model}: `loom rows update` makes what is missing")
 
 
 def _list_queries(cli: Cli, *, as_json: bool) -> ExitCode:

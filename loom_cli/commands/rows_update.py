@@ -9,7 +9,7 @@ import typer
 from loom_cli.cli import Cli
 from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
-from loom_cli.options import AppOption, JsonOption, StoreOption
+from loom_cli.options import AppOption, ArchiveOption, JsonOption, StoreOption
 
 app = command_app()
 
@@ -24,24 +24,27 @@ def rows_update(
     afresh: Annotated[
         bool, typer.Option("--afresh", help="Throw the rows away first, and make all of them anew.")
     ] = False,
+    archive: ArchiveOption = None,
     app_: AppOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> ExitCode:
     """Bring the rows of read models up to date, now.
 
-    Workers do so by themselves. Once all rows are current, those that earlier code made are removed. It ends with 1 when a row
-    could not be made: the row that was there stays.
+    Workers do so by themselves. Once all rows are current, those that earlier code made are removed. It ends with 1 when a fold
+    failed: the row that was there stays. Of a run that was compacted a row is made anew only with its archive (--archive, LOOM_ARCHIVE,
+    or archive in [tool.loom]); without it, what it has stays, and that is told and no failure.
 
     Example: loom rows update
 
     Example: loom rows update totals --afresh --json
     """
-    from loom_cli.read_models import update, updated_json, updated_lines
+    from loom_cli.read_models import archive_of, lacking_words, update, updated_json, updated_lines
 
     cli = Cli.of(ctx)
     loaded = cli.app(app_, store=store)
-    done = cli.run(update(loaded, model or (), afresh=afresh))
+    kept = archive_of(cli, archive)
+    done = cli.run(update(loaded, model or (), afresh=afresh, archive=kept))
     if as_json:
         cli.screen.json([updated_json(each) for each in done])
     else:
@@ -50,4 +53,6 @@ def rows_update(
     cli.screen.flush()
     for fault in (fault for each in done for fault in each.faults):
         cli.screen.note(str(fault))
+    for each in (each for each in done if each.lacking):
+        cli.screen.note(lacking_words(each, has_archive=kept is not None))
     return ExitCode.FAILED if any(each.faults for each in done) else ExitCode.DONE

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from loom.spi.where import Where, fits
+from loom.spi.where_text import WhereInvalid
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.event_lines import EventLine, event_line, globs_of, matches, style_of
@@ -51,7 +52,7 @@ def tail(
 
     Each comes once, once it is on disk, those of a run in their order. --json prints one object a line, with the cursor behind it:
     who is given it by --after misses nothing and sees nothing twice. --flow and --where look at a run as it is when its event is
-    told.
+    told; what the rows of read models have is not asked (`loom ps --where` asks it).
 
     Example: loom tail
 
@@ -62,7 +63,7 @@ def tail(
     cli = Cli.of(ctx)
     if after is not None and every:
         raise Usage("--after and --all each say where to begin", hint="give one of them")
-    wanted = Wanted(globs_of(type_ or []), flow or [], cli.where(where, None))
+    wanted = Wanted(globs_of(type_ or []), flow or [], _condition(cli, where))
     cli.run(
         _tail(
             cli,
@@ -74,6 +75,19 @@ def tail(
         )
     )
     return ExitCode.DONE
+
+
+def _condition(cli: Cli, where: list[str] | None) -> Where | None:
+    """Return the condition on runs.
+
+    Raises:
+        WhereInvalid: it cannot be read; that rows of read models are not asked here is said with it.
+    """
+    try:
+        return cli.where(where, None)
+    except WhereInvalid as refused:
+        refused.hint = f"{refused.hint} Rows of read models are not asked by `loom tail`, but by `loom ps`.".lstrip()
+        raise
 
 
 class Wanted(NamedTuple):
@@ -112,7 +126,23 @@ async def _tail(cli: Cli, storage: Storage, after: str | None, wanted: Wanted, *
                 cli.screen.note(f"{damaged}: it is left out")
                 continue
             if await wanted.has(each, storage):
-                _print(cli.screen, each, as_json=as_json)
+                name = "" if as_json else await _call_of(each, storage)
+                _print(cli.screen, each, name, as_json=as_json)
+
+
+async def _call_of(each: RunEvent, storage: Storage) -> str:
+    """Return the identity of the call that *each* is about; where its start is not to be read any more, which event that was."""
+    from loom.kernel.codec import decode_events
+
+    start, run_id = getattr(each.event.payload, "start", None), each.event.execution_id
+    if start is None:
+        return ""
+    head = await storage.head(run_id)
+    records = await storage.read(run_id, start=start, stop=start + 1)
+    if head is not None and head.incarnation == each.incarnation and records:
+        [begun] = decode_events(run_id, records)
+        return str(getattr(begun.payload, "id", ""))
+    return f"the call of event {start}"
 
 
 def tail_json(each: RunEvent) -> dict[str, Any]:
@@ -122,18 +152,19 @@ def tail_json(each: RunEvent) -> dict[str, Any]:
     return {**event_json(each.event), "incarnation": each.incarnation, "cursor": each.cursor}
 
 
-def _print(screen: Screen, each: RunEvent, *, as_json: bool) -> None:
+def _print(screen: Screen, each: RunEvent, call: str, *, as_json: bool) -> None:
     if as_json:
         screen.json(tail_json(each), indent=None)
     else:
         event = each.event
         at = time_of_day(event.at) if screen.terminal else f"{date_time(event.at)}.{event.at % 1000:03}"
-        line: EventLine = event_line(event, lambda sequence: f"event {sequence}")
+        line: EventLine = event_line(event, lambda _: call)
         value = "" if line.value is None else screen.brief(readable(line.value), 10**6)
         says = "  ".join(word for word in (line.about, line.says, value) if word)
         screen.line(
             Styled(f"{at}  ", "dim"),
             f"{event.execution_id}  ",
+            Styled(f"{event.sequence:>3}  ", "dim"),
             Styled(f"{event.type}  ", style_of(event.type)),
             Styled(screen.cut(says, max(screen.width // 2, 12)), "red" if line.is_failure else "dim"),
         )

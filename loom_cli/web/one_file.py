@@ -77,6 +77,9 @@ async def _page_of(store: RunReader, text: str, at: int | None, cli: Cli) -> str
     run = await inspector.run(run_id)
     if at is not None and not kept.moments.first <= at <= kept.moments.last:
         raise Usage(f"there is no event {at}", hint=f"--at {kept.moments.last} is the last one")
+    if moved := kept.moments.last + 1 - len(kept.moments.events):
+        are = "event is" if moved == 1 else "events are"
+        cli.screen.note(f"{moved} {are} in an archive, and not on the page: `loom logs` prints them with --archived")
     branches = await inspector.branches(run_id)
     await store.close()
     return html_of(run_data(kept, run, branches, at=at), page_files())

@@ -96,6 +96,7 @@ def test_nothing_is_written_over_unless_it_is_said(project: Project) -> None:
     forced = loom("bundle", "refund-41", "-o", "refund-42.loombundle", "--force", folder=project.folder)
 
     assert [done.status for done in (again, nowhere, nobody)] == [ExitCode.USAGE, ExitCode.USAGE, ExitCode.NOT_FOUND]
+    assert "error[file-taken]" in again.err
     assert "is there already" in again.err
     assert "there is no folder" in nowhere.err
     assert unchanged
@@ -176,3 +177,15 @@ def test_a_bundle_is_no_archive(project: Project) -> None:
 
     assert done.status == ExitCode.USAGE
     assert "is a bundle, and no archive" in done.err
+
+
+def test_what_is_in_an_archive_and_so_left_out_is_counted(project: Project) -> None:
+    moved = loom("compact", "refund-42", "--archive", "archive.db", "--json", folder=project.folder).json["events"]
+
+    without = loom("bundle", "refund-42", folder=project.folder)
+    whole = loom("bundle", "refund-42", "--archive", "archive.db", "-o", "w.loombundle", folder=project.folder)
+    page = loom("inspect", "refund-42", "--html", "r.html", folder=project.folder)
+
+    assert f"{moved} events are in an archive, and not in it: --archive URL puts them in\n" in without.err
+    assert "archive" not in whole.err
+    assert f"{moved} events are in an archive, and not on the page" in page.err

@@ -64,7 +64,8 @@ def test_the_log_says_where_the_rest_of_it_is(run: Run, project: Project) -> Non
     shown, from_twelve = run("logs", "refund-42"), run("logs", "refund-42", "--from", "12")
     marked = run("logs", "refund-42", "--archived", *archived(project))
 
-    assert "events 1 to 2 are in an archive: loom logs refund-42 --archived\n" in shown.err
+    where = "loom logs refund-42 --archived --archive URL (the one that it was moved to)"
+    assert f"events 1 to 2 are in an archive: {where}\n" in shown.err
     assert "assess_risk  0.7" in shown.out  # the name of a call whose start is gone
     assert "event 0" not in from_twelve.out
     assert "events 1 to" not in from_twelve.err
@@ -114,7 +115,7 @@ def test_show_at_an_event_that_is_gone_is_refused_and_names_the_archive(run: Run
 
     assert gone.status == 2
     assert "the state after event 6 is not known here" in gone.err
-    assert "`loom logs refund-42 --archived`" in gone.err
+    assert "`loom logs refund-42 --archived --archive URL` shows them" in gone.err
     assert run("show", "refund-42", "--at", "7", "--json").json["digest"] == there
     assert run("show", "refund-42", "--at", "9").status == 0
     assert run("show", "refund-42", "--at", "9", "--against", "3").status == 2
@@ -288,7 +289,7 @@ def test_a_bundle_of_a_compacted_run_is_made_with_its_archive(desk: Path) -> Non
     (desk / "bundle" / "f-1.jsonl").write_text(whole)
     checked = drive(desk, "deploy", "check", "--bundle", "bundle", "--json").json
 
-    assert "loom logs ID --archived --json" in json.dumps(refused)
+    assert "loom logs ID --archived --archive URL --json" in json.dumps(refused)
     assert checked["safe"]
 
 

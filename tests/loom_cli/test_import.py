@@ -12,6 +12,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.importing import Bars
 from loom_cli.screen import Screen
 from tests.loom_cli.conftest import Project
+from tests.loom_cli.projects import loom as at_the_desk
 from tests.loom_cli.projects import tree
 from tests.loom_cli.terminal import loom
 
@@ -100,8 +101,9 @@ def test_a_bundle_that_is_not_there_or_is_none_makes_no_store(tmp_path: Path) ->
     missing = loom("import", "none.loombundle", folder=tmp_path)
     none = loom("import", "text.loombundle", folder=tmp_path)
 
-    assert (missing.status, none.status) == (ExitCode.NOT_FOUND, ExitCode.FAILED)
+    assert (missing.status, none.status) == (ExitCode.NOT_FOUND, ExitCode.USAGE)
     assert "there is no such bundle" in missing.err
+    assert "error[not-a-bundle]" in none.err
     assert "it is no bundle" in none.err
     assert [file.name for file in tmp_path.iterdir()] == ["text.loombundle"]
 
@@ -128,3 +130,13 @@ def test_a_bundle_is_not_brought_into_a_bundle(carried: Path) -> None:
 
     assert done.status == ExitCode.USAGE
     assert "takes in no logs" in done.err
+
+
+def test_what_is_to_be_done_with_a_run_in_a_bundle_begins_with_the_import(desk: Path) -> None:
+    at_the_desk("run", "failing", "--id", "broken-1", folder=desk)
+    assert at_the_desk("bundle", "broken-1", folder=desk).status == ExitCode.DONE
+
+    refused = at_the_desk("resume", "broken-1", "--store", "broken-1.loombundle", folder=desk)
+
+    assert "loom import broken-1.loombundle brings it into a store" in refused.err
+    assert "loom retry" not in refused.err

@@ -135,3 +135,38 @@ def test_whose_rows_are_to_be_erased_is_said_in_one_way(modelled: Path) -> None:
     nobody = loom("rows", "erase", "h9", "--yes", folder=modelled)
 
     assert (neither.status, both.status, nobody.status) == (ExitCode.USAGE, ExitCode.USAGE, ExitCode.NOT_FOUND)
+
+
+def test_a_run_whose_events_are_in_an_archive_fails_nothing_and_is_made_anew_with_it(modelled: Path) -> None:
+    for run in ("f0", "f1"):
+        loom("run", "failing", "--id", run, folder=modelled)
+    update(modelled, "--archive", "archive.db")  # which is not looked for: nothing lacks an event
+    for run in ("f0", "f1"):
+        assert loom("compact", run, "--archive", "archive.db", folder=modelled).status == ExitCode.DONE
+    (modelled / "modelled.py").write_text(MODELLED.replace("\\x1b[31m", "hi"), encoding="utf-8")
+
+    told = process("rows", "update", "--app", "modelled:app", folder=modelled)
+    kept = loom("rows", "list", "--json", folder=modelled).json
+    [lacking] = update(modelled)
+    [whole] = update(modelled, "--archive", "archive.db")
+
+    assert (told.status, told.out) == (ExitCode.DONE, "totals: 3 rows went forward\n")
+    assert told.err.count("\n") == 1
+    assert "rows of 2 runs cannot be made anew" in told.err
+    assert "--archive URL reads them there" in told.err
+    assert sorted(each["rows"] for each in kept) == [3, 5]  # those that they have of earlier code stay
+    assert (lacking["advanced"], lacking["faults"], lacking["lacking"]) == (0, [], ["f0", "f1"])
+    assert (whole["advanced"], whole["removed"], whole["lacking"]) == (2, 5, [])
+    assert [row["row"]["said"] for row in loom("rows", "show", "totals", "--json", folder=modelled).json] == ["hi"] * 5
+
+
+def test_a_run_of_which_a_fold_makes_nothing_is_no_row(modelled: Path) -> None:
+    text = MODELLED.replace(
+        "    if event.type", '    if event.execution_id == "h1":\n        return None\n    if event.type', 1
+    )
+    (modelled / "modelled.py").write_text(text, encoding="utf-8")
+
+    [updated] = update(modelled)
+
+    assert updated["advanced"] == 2
+    assert loom("rows", "list", "--json", folder=modelled).json[0]["rows"] == 2

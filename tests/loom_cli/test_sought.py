@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from loom_cli.sought import around
 from tests.loom_cli.conftest import Project
 from tests.loom_cli.terminal import loom
 
@@ -31,3 +32,34 @@ def test_it_goes_with_the_other_conditions_and_is_drawn_as_ever(project: Project
     found = loom("logs", "refund-41", "--grep", "c-7", "--type", "STEP_*", folder=project.folder)
 
     assert [line.split()[3] for line in found.out.splitlines()] == ["STEP_STARTED"]
+
+
+def test_what_would_be_cut_off_before_the_text_begins_shortly_before_it() -> None:
+    words = "a" * 200 + " the Timeout " + "b" * 200
+
+    assert "Timeout" in around(words, "timeout", 40, mark="...")[:40]
+    assert around(words, "Timeout", 40, mark="...").startswith("...a")
+    assert around(words, "nothing", 40, mark="...") == words
+    assert around("a timeout", "timeout", 40, mark="...") == "a timeout"
+
+
+def test_on_a_terminal_the_text_is_on_the_line(project: Project) -> None:
+    drawn = loom(
+        "logs",
+        "refund-41",
+        "--grep",
+        "c-7",
+        "--type",
+        "EXECUTION_STARTED",
+        folder=project.folder,
+        width=60,
+        terminal=True,
+    )
+
+    assert "c-7" in drawn.out
+
+
+def test_that_no_event_holds_it_is_said_and_no_failure(project: Project) -> None:
+    none = loom("logs", "refund-41", "--grep", "BOB", folder=project.folder)
+
+    assert (none.status, none.out, none.err) == (0, "", "no event holds 'BOB'\n")

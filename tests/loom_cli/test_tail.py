@@ -36,10 +36,23 @@ def test_they_can_be_of_some_types(desk: Path) -> None:
 
     ended = loom("tail", "--all", "--once", "--type", "EXECUTION_*", folder=desk)
 
-    assert [line.split()[2:4] for line in ended.out.splitlines()] == [
+    assert [line.split()[2:5:2] for line in ended.out.splitlines()] == [
         ["h1", "EXECUTION_STARTED"],
         ["h1", "EXECUTION_COMPLETED"],
     ]
+
+
+def test_each_has_its_own_number_and_the_name_of_its_call(desk: Path) -> None:
+    loom("run", "failing", "--id", "f1", folder=desk)
+
+    whole = {each["sequence"]: each for each in lines(loom("tail", "--once", "--json", folder=desk))}
+    drawn = [line.split() for line in loom("tail", "--once", folder=desk).out.splitlines()]
+
+    assert [(int(words[3]), words[4]) for words in drawn] == [(each, whole[each]["type"]) for each in whole]
+    calls = {each["payload"].get("id") for each in whole.values()} - {None}
+    ends = [words for words in drawn if "start" in whole[int(words[3])]["payload"]]
+    assert ends
+    assert {words[5] for words in ends} <= calls
 
 
 def test_they_can_be_of_runs_that_are_so(desk: Path) -> None:
@@ -62,6 +75,7 @@ def test_they_can_be_of_runs_that_are_so(desk: Path) -> None:
         (("--all", "--after", "1"), "each say where to begin"),
         (("--all", "--type", "STEP"), "no event is of type 'STEP'"),
         (("--where", "status is failed"), "error[where-invalid]"),
+        (("--where", "lowest < 0"), "Rows of read models are not asked by `loom tail`"),
     ],
 )
 def test_what_says_nothing_is_refused(desk: Path, arguments: tuple[str, ...], told: str) -> None:

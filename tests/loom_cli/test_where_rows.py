@@ -113,3 +113,19 @@ def test_a_store_without_rows_says_what_a_run_has(shop: Path) -> None:
 
     assert refused.status == 2
     assert "runs have no field 'cost'" in refused.err
+
+
+def test_what_is_spelt_like_what_rows_have_is_told_before_what_is_less_like_it(shop: Path) -> None:
+    assert "Did you mean cost?" in loom("ps", "--where", "csot > 1", folder=shop).err
+
+
+def test_a_list_of_nothing_says_how_many_runs_have_no_row_to_ask(shop: Path) -> None:
+    for run in ("new-1", "new-2"):
+        process("run", "buy", "--id", run, "--input", "1", "--quiet", folder=shop)
+
+    none = loom("ps", "--where", "cost > 100", folder=shop)
+    some = loom("ps", "--where", "cost > 1", folder=shop)
+
+    assert (none.status, none.out) == (0, "")
+    assert "2 runs have no row in totals: `loom rows update` makes what is missing\n" in none.err
+    assert "have no row" not in some.err

@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 from loom.core.errors import LoomError
 from loom.core.ids import ContentRef
 from loom.plugins.bundle import lines, shapes
+from loom.plugins.bundle.refusing import NotABundle
 from loom.plugins.bundle.shapes import LogEntry, Manifest, Part
 from loom.spi.content_store import PIECE_BYTES_MAX
 from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound
@@ -25,6 +26,7 @@ from loom.spi.snapshot_store import Snapshot, SnapshotHead, snapshot_digest
 
 _DEFLATE_MOST: Final = 1_032
 """No deflated byte unpacks to more than so many."""
+_BEGINS: Final = b"PK"
 _ENCRYPTED: Final = 1
 _DAMAGED: Final = "Ask for it anew, or make it again: loom bundle ID. Nothing was changed."
 _UNREADABLE: Final = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError)
@@ -40,7 +42,8 @@ class BundleFile:
 
     Raises:
         StoreNotFound: there is no such file.
-        StoreCorrupt: it is no bundle, was cut off, or is not what its manifest says.
+        NotABundle: it is none.
+        StoreCorrupt: it was cut off, or is not what its manifest says.
         StoreNewer: a later Loom has written it.
     """
 
@@ -121,6 +124,9 @@ class BundleFile:
         try:
             if not self._path.is_file():  # to read a pipe would be to wait for whoever writes to it
                 self._damaged("it is no file")
+            with self._path.open("rb") as file:
+                if not file.read(len(_BEGINS)).startswith(_BEGINS):
+                    self._no_bundle()
             return zipfile.ZipFile(self._path)
         except _UNREADABLE as error:
             self._damaged(f"it is no bundle, or was cut off: {error}", error)
@@ -128,7 +134,7 @@ class BundleFile:
     def _checked(self) -> tuple[str, Manifest]:
         told, _, digest = self._zip.comment.partition(b" sha256:")
         if told.split(b" ")[0] != shapes.FORMAT.encode():
-            self._damaged("it is no bundle")
+            self._no_bundle()
         infos = {info.filename: info for info in self._zip.infolist()}
         if len(infos) < len(self._zip.infolist()):
             self._damaged("it holds a member twice")
@@ -172,6 +178,9 @@ class BundleFile:
         """Return the sequence at which what follows *part* begins."""
         after = (each.first for each in log.parts if each.first > part.first)
         return min(after, default=log.row.length)
+
+    def _no_bundle(self) -> NoReturn:
+        raise NotABundle("it is no bundle", store=self._url, hint="Name a file that `loom bundle` has written.")
 
     def _damaged(self, what: str, cause: BaseException | None = None) -> NoReturn:
         raise StoreCorrupt(what, store=self._url, hint=_DAMAGED) from cause

@@ -13,12 +13,19 @@ from loom.core.errors import InvalidDeclaration
 from loom.spi.errors import StoreUnavailable
 
 
+class FileThere(InvalidDeclaration):
+    """What is to be written is there already, and was not to be replaced."""
+
+    code = "file-taken"
+
+
 @contextlib.contextmanager
 def new_file(target: Path, *, replaces: bool = False) -> Iterator[BinaryIO]:
     """Give a file to write to, which becomes *target* when the block ends, and is gone when it raises.
 
     Raises:
-        InvalidDeclaration: *target* is there already, and nothing is to be replaced; or its folder is not.
+        FileThere: *target* is there already, and nothing is to be replaced.
+        InvalidDeclaration: its folder is not there.
         StoreUnavailable: it cannot be written.
     """
     _refuse(target, replaces=replaces)
@@ -45,7 +52,7 @@ def _refuse(target: Path, *, replaces: bool) -> None:
         raise InvalidDeclaration(f"there is no folder {target.parent}", hint="Make it, or name a file elsewhere.")
     if target.is_dir() or (target.exists() and not replaces):
         hint = "Name a file that is not there, or say --force."
-        raise InvalidDeclaration(f"{target} is there already", hint=hint)
+        raise FileThere(f"{target} is there already", hint=hint)
 
 
 def _link(part: Path, target: Path) -> None:

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from loom.core.errors import LoomError
+from loom.spi.errors import StoreCorrupt
+
+
+class NotABundle(StoreCorrupt):
+    """A file is no bundle, nor what is left of one: another one was meant."""
+
+    code = "not-a-bundle"
 
 
 class BundleReadOnly(LoomError):
