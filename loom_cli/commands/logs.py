@@ -40,6 +40,7 @@ app = command_app()
 Event = EventEnvelope[Any]
 
 _WIDTH_WITH_TIME: Final = 60
+_MOVED: Final = " --archive URL (the one that it was moved to)"
 _CANDIDATES_MAX: Final = 10
 _TYPE_WIDTH: Final = 19
 """The column of types: the few longer ones push their own line and no other."""
@@ -110,15 +111,9 @@ def logs(
     kept = cli.archive(archive, readonly=True) if archived else None
     storage = cli.reader(store)
     named = digests(storage) if with_digests else None
+    moved = "" if cli.names_an_archive() else _MOVED
     listing = _Listing(
-        cli.screen,
-        storage,
-        kept,
-        as_json=as_json,
-        calls=step or [],
-        text=text,
-        named=named,
-        archive_option="" if cli.names_an_archive() else " --archive URL (the one that it was moved to)",
+        cli.screen, storage, kept, as_json=as_json, calls=step or [], text=text, named=named, moved=moved
     )
     cli.run(listing.run(execution_id, start, globs, follow=follow))
     return ExitCode.DONE
@@ -160,11 +155,11 @@ class _Listing:
         calls: list[str],
         text: str | None,
         named: Naming | None,
-        archive_option: str,
+        moved: str,
     ) -> None:
         self._screen, self._storage, self._as_json, self._calls = screen, storage, as_json, calls
         self._text, self._named = text, named
-        self._archive, self._archive_option = archive, archive_option
+        self._archive, self._moved = archive, moved
         self._names: dict[int, str] = {}
         self._day, self._printed = "", 0
 
@@ -220,7 +215,7 @@ class _Listing:
         if self._archive is not None:
             where = f"neither here nor in {self._archive.url}"
         elif checkpoint is not None:
-            where = f"in an archive: loom logs {run_id} --archived{self._archive_option}"
+            where = f"in an archive: loom logs {run_id} --archived{self._moved}"
         else:
             where = "missing"
         self._screen.note(f"{events} {where}")

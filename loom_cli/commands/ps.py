@@ -112,8 +112,7 @@ def ps(
         cli.screen.table(_COLUMNS, _table(rows, found, cli.now_ms()))
         cli.screen.flush()  # what is said of the list stands below it
     else:
-        _note_none(cli, storage, asked)
-        _note_rowless(cli, store, asked)
+        _note_none(cli, storage, store, asked)
     if has_more:
         cli.screen.note(Styled(f"there are more: --before {rows[-1].index.started_at}:{rows[-1].execution_id}", "dim"))
     elif asked.where is not None and rows and not as_json:
@@ -121,11 +120,12 @@ def ps(
     return ExitCode.DONE
 
 
-def _note_none(cli: Cli, storage: RunReader, asked: ExecutionQuery) -> None:
+def _note_none(cli: Cli, storage: RunReader, store: str | None, asked: ExecutionQuery) -> None:
     """Say that nothing was found, where, and what is spelt like what was asked for."""
     chosen = "like that " if asked != ExecutionQuery(limit=asked.limit, tips=asked.tips) else ""
     cli.screen.note(f"no executions {chosen}in {storage.url}")
     _note_near(cli, storage, asked)
+    _note_rowless(cli, store, asked)
 
 
 def _note_rowless(cli: Cli, store: str | None, asked: ExecutionQuery) -> None:
