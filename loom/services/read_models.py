@@ -88,7 +88,7 @@ class Row(NamedTuple, Generic[R]):
 
 
 class CaughtUp(NamedTuple):
-    """What came of a pass: so many rows went forward, and what could not. That a fold makes no row of a run is no row."""
+    """What came of a pass: so many rows went forward, and what could not."""
 
     advanced: int = 0
     faults: Sequence[LoomError] = ()
@@ -236,8 +236,7 @@ class ReadModels:
             while page := await self._store.behind(name, kept.version, ids=ids, after=after, limit=PAGE):
                 rows = [row for each in page if (row := await self._folded(kept, each, archive, faults)) is not None]
                 if rows:
-                    put = await self._store.put_model_rows(name, kept.version, rows)
-                    advanced += sum(is_kept and bool(row.body) for row, is_kept in zip(rows, put, strict=True))
+                    advanced += sum(await self._store.put_model_rows(name, kept.version, rows))
                 after = page[-1].head.execution_id
         return CaughtUp(advanced, faults)
 

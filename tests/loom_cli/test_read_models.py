@@ -158,15 +158,3 @@ def test_a_run_whose_events_are_in_an_archive_fails_nothing_and_is_made_anew_wit
     assert (lacking["advanced"], lacking["faults"], lacking["lacking"]) == (0, [], ["f0", "f1"])
     assert (whole["advanced"], whole["removed"], whole["lacking"]) == (2, 5, [])
     assert [row["row"]["said"] for row in loom("rows", "show", "totals", "--json", folder=modelled).json] == ["hi"] * 5
-
-
-def test_a_run_of_which_a_fold_makes_nothing_is_no_row(modelled: Path) -> None:
-    text = MODELLED.replace(
-        "    if event.type", '    if event.execution_id == "h1":\n        return None\n    if event.type', 1
-    )
-    (modelled / "modelled.py").write_text(text, encoding="utf-8")
-
-    [updated] = update(modelled)
-
-    assert updated["advanced"] == 2
-    assert loom("rows", "list", "--json", folder=modelled).json[0]["rows"] == 2

@@ -100,11 +100,12 @@ def test_what_another_process_writes_is_told_as_it_comes(desk: Path) -> None:
     tail = Running(desk, "tail", "--after", cursor, "--type", "EXECUTION_*")
 
     loom("run", "hello", "--id", "h2", folder=desk)
-    told = [tail.next_line().split()[2:4] for _ in range(2)]
+    told = [tail.next_line().split()[2:5] for _ in range(2)]
     tail.send(signal.SIGINT)
 
     ended = tail.ended()
-    assert told == [["h2", "EXECUTION_STARTED"], ["h2", "EXECUTION_COMPLETED"]]
+    assert [[run, type_] for run, _, type_ in told] == [["h2", "EXECUTION_STARTED"], ["h2", "EXECUTION_COMPLETED"]]
+    assert int(told[0][1]) == 0 < int(told[1][1])
     assert (ended.status, ended.out) == (ExitCode.INTERRUPTED, "")
     assert "Traceback" not in ended.err
 
