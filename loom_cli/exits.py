@@ -43,7 +43,7 @@ _BY_ERROR: Final = {
     "execution-not-paused": ExitCode.USAGE,
     "execution-not-found": ExitCode.NOT_FOUND,
     "gate-ambiguous": ExitCode.USAGE,
-    "file-taken": ExitCode.USAGE,
+    "file-there": ExitCode.USAGE,
     "flow-not-declared": ExitCode.NOT_FOUND,
     "gate-not-open": ExitCode.USAGE,
     "interrupted": ExitCode.INTERRUPTED,

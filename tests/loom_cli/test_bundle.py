@@ -96,7 +96,7 @@ def test_nothing_is_written_over_unless_it_is_said(project: Project) -> None:
     forced = loom("bundle", "refund-41", "-o", "refund-42.loombundle", "--force", folder=project.folder)
 
     assert [done.status for done in (again, nowhere, nobody)] == [ExitCode.USAGE, ExitCode.USAGE, ExitCode.NOT_FOUND]
-    assert "error[file-taken]" in again.err
+    assert "error[file-there]" in again.err
     assert "is there already" in again.err
     assert "there is no folder" in nowhere.err
     assert unchanged

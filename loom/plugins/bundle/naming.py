@@ -16,7 +16,7 @@ from loom.spi.errors import StoreUnavailable
 class FileThere(InvalidDeclaration):
     """What is to be written is there already, and was not to be replaced."""
 
-    code = "file-taken"
+    code = "file-there"
 
 
 @contextlib.contextmanager
