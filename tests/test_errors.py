@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
+import functools
 import importlib
 import inspect
 import pickle
@@ -22,6 +23,7 @@ import loom
 from loom.core.errors import LoomError
 
 
+@functools.cache
 def import_everything() -> None:
     """Import all of loom; a plugin whose extra is not installed is left out."""
     for module in pkgutil.walk_packages(loom.__path__, "loom.", onerror=lambda _: None):
