@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis searches, and where other randomness comes from."""
+"""What all tests share: how hypothesis searches, where other randomness comes from, and where files lie."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.forked import Forks
+from tests.memory import keep_files_in_memory
 
 # Every run looks somewhere new; a failure prints the blob that repeats it. Speed is no property of an example.
 settings.register_profile("local", deadline=None, print_blob=True, max_examples=50)
@@ -19,6 +20,8 @@ settings.register_profile(
     "ci", deadline=None, print_blob=True, max_examples=300, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "local"))
+
+keep_files_in_memory()
 
 # Who starts the suite in the background has it ignore Ctrl-C, and so would each command that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

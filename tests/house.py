@@ -6,9 +6,10 @@ A finding reads `path:line: what`. No rule imports the code it looks at.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -101,7 +102,33 @@ class Source(NamedTuple):
 
     @property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, self.path)
+        return _tree(self)
+
+    @property
+    def nodes(self) -> Sequence[ast.AST]:
+        """All of the tree: many rules look through it, one after the other."""
+        return _nodes(self)
+
+    def definitions(self) -> Iterator[Function | ast.ClassDef]:
+        """Yield its functions and classes, at every depth: they stand where statements do, and these are few of all nodes."""
+        waiting: list[ast.AST] = [self.tree]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield node
+            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+                below = getattr(node, field, ())
+                waiting += below if isinstance(below, list) else ()
+
+
+@functools.lru_cache(maxsize=1)
+def _tree(source: Source) -> ast.Module:
+    return ast.parse(source.text, source.path)
+
+
+@functools.lru_cache(maxsize=1)
+def _nodes(source: Source) -> Sequence[ast.AST]:
+    return list(ast.walk(source.tree))
 
 
 def sources(*folders: str, root: Path = ROOT) -> list[Source]:
@@ -146,7 +173,9 @@ def long_classes(source: Source, *, limit: int) -> Iterator[str]:
 
 
 def _long(source: Source, kinds: tuple[type[Function | ast.ClassDef], ...], limit: int) -> Iterator[str]:
-    for node in ast.walk(source.tree):
+    if len(source.text.splitlines()) <= limit:
+        return
+    for node in source.definitions():
         # Few are long with their docstrings, so few are looked through for these.
         if isinstance(node, kinds) and len(_lines(node)) > limit < (lines := size(node)):
             yield f"{source.path}:{node.lineno}: {node.name} has {lines} lines, over {limit}"
@@ -175,7 +204,7 @@ def banned_names(source: Source) -> Iterator[str]:
     for part in Path(source.path).with_suffix("").parts:
         if part.strip("_") in BANNED_MODULES:
             yield f"{source.path}:1: a module named {part} says nothing"
-    for node in ast.walk(source.tree):
+    for node in source.definitions():
         if isinstance(node, ast.ClassDef) and BANNED_CLASS.search(node.name):
             yield f"{source.path}:{node.lineno}: a class named {node.name} does not say its role"
 
@@ -189,10 +218,10 @@ def machine_paths(source: Source) -> Iterator[str]:
 # Reach
 
 
-def imported_names(tree: ast.Module) -> dict[str, str]:
+def imported_names(source: Source) -> dict[str, str]:
     """Return what each imported name stands for: `from os import environ as e` gives `{"e": "os.environ"}`."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 full = alias.name if alias.asname else alias.name.partition(".")[0]
@@ -216,9 +245,8 @@ def dotted(node: ast.expr, names: dict[str, str]) -> str:
 
 def uses(source: Source, banned: Collection[str]) -> Iterator[str]:
     """Yield where *source* imports or uses something banned, or something of it, whatever it is called here."""
-    tree = source.tree
-    names = imported_names(tree)
-    for node in ast.walk(tree):
+    names = imported_names(source)
+    for node in source.nodes:
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Name | ast.Attribute):
             found = [full for full in named_by(node, names) if is_or_is_in(full, banned)]
             yield from (f"{source.path}:{node.lineno}: {full}" for full in found)
@@ -239,8 +267,8 @@ def named_by(node: ast.Import | ast.ImportFrom | ast.Name | ast.Attribute, names
 
 
 def calls_of_methods(source: Source, methods: Collection[str]) -> Iterator[str]:
-    names = imported_names(source.tree)
-    for node in ast.walk(source.tree):
+    names = imported_names(source)
+    for node in source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
             module = dotted(node.func, names).partition(".")[0]
             if module not in sys.stdlib_module_names or module == "pathlib":
@@ -248,20 +276,20 @@ def calls_of_methods(source: Source, methods: Collection[str]) -> Iterator[str]:
 
 
 def opens(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
             yield f"{source.path}:{node.lineno}: open()"
 
 
 def awaits(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
             yield f"{source.path}:{node.lineno}: waits"
 
 
 def foreign_imports(source: Source) -> Iterator[str]:
     """Yield the imports that are neither ours, nor the standard library's, nor a library of the kernel."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for full in named_by(node, {}):
                 top = full.partition(".")[0]

@@ -125,6 +125,22 @@ def test_a_long_class_and_a_long_file_are_seen() -> None:
     assert list(house.long_files(source, limit=2)) == ["loom/kernel/fold.py:1: 3 lines, over 2"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if x: ...\nelse:\n    {}",
+        "for x in y: ...\nelse:\n    {}",
+        "try: ...\nexcept E:\n    {}",
+        "try: ...\nfinally:\n    {}",
+        "match x:\n  case 1:\n    {}",
+        "with x:\n    {}",
+        "async def f():\n    {}",
+    ],
+)
+def test_a_class_is_seen_wherever_it_stands(text: str) -> None:
+    assert breaches(house.banned_names, [bad(text.format("class BaseStore: ..."))])
+
+
 def test_only_code_counts_as_code() -> None:
     source = bad('"""Doc."""\n\n# Comment.\ndef f() -> str:\n    """Doc."""\n    return "#"\n')
 

