@@ -31,12 +31,12 @@ class Dialect(Protocol):
         """Return the expression of the place of a parameter in *text*, 0 where it is not in it."""
         ...
 
-    def attribute(self, leaf: Leaf) -> Sql:
-        """Return the condition of the runs that have an attribute like that; it is never null."""
+    def attribute(self, leaf: Leaf, *, negated: bool) -> Sql:
+        """Return the condition of the runs that have an attribute like that, or of the others; it is never null."""
         ...
 
-    def row(self, leaf: Leaf) -> Sql:
-        """Return the condition of the runs whose row in a read model is like that; it is never null."""
+    def row(self, leaf: Leaf, *, negated: bool) -> Sql:
+        """Return the condition of the runs whose row in a read model is like that, or of the others; it is never null."""
         ...
 
 
@@ -70,8 +70,8 @@ def _joined(parts: tuple[Where, ...], dialect: Dialect, word: str, *, negated: b
 
 def _leaf(leaf: Leaf, dialect: Dialect, *, negated: bool) -> Sql:
     if leaf.field.name in ("attr", "row"):
-        text, values = dialect.attribute(leaf) if leaf.field.name == "attr" else dialect.row(leaf)
-        return Sql(f"NOT ({text})" if negated else text, values)
+        told = dialect.attribute if leaf.field.name == "attr" else dialect.row
+        return told(leaf, negated=negated)
     match leaf:
         case Known():
             return Sql(f"{_column(leaf.field, dialect)} IS {'' if negated else 'NOT '}NULL")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -68,5 +69,8 @@ async def same_found(store: Storage, rows: Sequence[IndexRow], asked: Sequence[W
     model = MemoryStorage()
     assert await store.append(batch) == await model.append(batch)
     for where in asked:
-        query = ExecutionQuery(where=where)
-        assert list(await store.find(query)) == list(await model.find(query)), where
+        for query in (ExecutionQuery(where=where), ExecutionQuery(where=where, limit=2, tips=True)):
+            page = list(await model.find(query))
+            assert list(await store.find(query)) == page, query
+        last = page and replace(query, before=(page[-1].index.started_at, page[-1].execution_id))
+        assert not last or list(await store.find(last)) == list(await model.find(last)), last

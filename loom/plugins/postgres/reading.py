@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from loom.core.ids import ExecutionId, Incarnation
-from loom.plugins.postgres.searching import condition
+from loom.plugins.postgres.searching import condition, denies_attribute
 from loom.plugins.postgres.writing import key_text
 from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
+from loom.spi.where import Where
 from loom.spi.where_tables import Sql
 
 if TYPE_CHECKING:
@@ -63,10 +64,18 @@ WIDTH: Final = 19
 """How many `COLUMNS` there are."""
 
 _ROWS: Final = f"SELECT {COLUMNS} FROM loom.executions AS e "  # noqa: S608
-_OF_CHAIN: Final = "((e.id = $# AND e.chain IS NULL) OR e.chain = $#)"
+_OF_CHAIN: Final = "((e.id = ? AND e.chain IS NULL) OR e.chain = ?)"
 _LAST_LINK: Final = """NOT EXISTS (
     SELECT FROM loom.executions AS later WHERE later.chain = coalesce(e.chain, e.id) AND later.link > e.link
 )"""
+_ORDER: Final = "ORDER BY e.started_at DESC, e.id DESC"
+_PLANNED: Final = """
+    SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)
+"""
+"""Compiling a search takes longer than it saves: what the server thinks of how many rows there are is a guess."""
+
+NEWEST: Final = 500
+"""So many runs are looked at one by one, the newest, before all are."""
 
 
 class Asked(NamedTuple):
@@ -115,47 +124,83 @@ async def rows(raw: Raw, asked: Sequence[ExecutionId], *, now: int | None) -> Se
 
 async def find(raw: Raw, query: ExecutionQuery, *, now: int | None) -> Sequence[ExecutionRow]:
     """Return the matching rows, newest first."""
-    given: list[object] = [now]
-    conditions = []
-    for text, value in _conditions(query):
-        if "$#" in text:
-            given.append(value)
-        conditions.append(text.replace("$#", f"${len(given)}"))
-    if query.where is not None:
-        conditions.append(_numbered(condition(query.where), given))
-    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
-    if query.before:
-        at, before = query.before
-        given += [at, before]
-        where += f"{'AND' if where else 'WHERE'} (e.started_at, e.id) < (${len(given) - 1}, ${len(given)}) "
-    given.append(query.limit)
-    statement = f"{_ROWS}{where}ORDER BY e.started_at DESC, e.id DESC LIMIT ${len(given)}"
     if query.where is None:
-        return [execution_row(found) for found in await raw.fetch(statement, *given)]
+        return [execution_row(found) for found in await raw.fetch(*_newest(query, now))]
     # How many runs are like that decides how they are best looked for: the plan has to be made for the values.
     async with raw.transaction(readonly=True):
-        await raw.execute("SET LOCAL plan_cache_mode = force_custom_plan")
-        return [execution_row(found) for found in await raw.fetch(statement, *given)]
+        await raw.execute(_PLANNED)
+        return [execution_row(found) for found in await _searched(raw, query, query.where, now)]
+
+
+async def _searched(raw: Raw, query: ExecutionQuery, where: Where, now: int | None) -> Sequence[Any]:
+    """Return the rows that are as *where* says.
+
+    The server knows well how many runs have an attribute like that, and badly how many have none: it hopes for a page of them among the
+    newest, and looks for the attribute of one run after the other to the last. So there it looks so among the newest, and then by sets.
+    """
+    if not denies_attribute(where):
+        return await raw.fetch(*_newest(query, now, condition(where, by_sets=True)))
+    found = await raw.fetch(*_near(query, where, now))
+    return found if len(found) >= query.limit else await raw.fetch(*_far(query, where, now))
+
+
+def _newest(query: ExecutionQuery, now: int | None, *conditions: Sql) -> Sequence[Any]:
+    given: list[object] = [now]
+    told = _where([*_tests(query), *conditions, *_tips(query)], given)
+    return f"{_ROWS}{told}{_page(query, given)}", *given
+
+
+def _near(query: ExecutionQuery, where: Where, now: int | None) -> Sequence[Any]:
+    """Return the statement that looks among the newest runs, at each by itself, and its values."""
+    given: list[object] = [now]
+    newest = f"SELECT * FROM loom.executions AS e {_where(_tests(query), given)}{_ORDER} LIMIT {NEWEST}"  # noqa: S608
+    told = _where([condition(where), *_tips(query)], given)
+    return f"SELECT {COLUMNS} FROM ({newest}) AS e {told}{_page(query, given)}", *given  # noqa: S608
+
+
+def _far(query: ExecutionQuery, where: Where, now: int | None) -> Sequence[Any]:
+    """Return the statement that looks among all runs, by sets, and its values: what is found are few, as it seems.
+
+    At first no more than their numbers are looked for: those lie together.
+    """
+    given: list[object] = [now]
+    found = f"SELECT e.run FROM loom.executions AS e {_where([*_tests(query), condition(where, by_sets=True)], given)}"  # noqa: S608
+    told = f"{_where(_tips(query), given)}{_page(query, given)}"
+    page = f"SELECT e.run FROM found JOIN loom.executions AS e USING (run) {told}"  # noqa: S608
+    return f"WITH found AS MATERIALIZED ({found}) {_ROWS}WHERE e.run = ANY (ARRAY({page})) {_ORDER}", *given
+
+
+def _where(conditions: Sequence[Sql], given: list[object]) -> str:
+    """Return the conditions as a clause with their parameters numbered, which are put after those that are *given*."""
+    return f"WHERE {' AND '.join(_numbered(each, given) for each in conditions)} " if conditions else ""
+
+
+def _page(query: ExecutionQuery, given: list[object]) -> str:
+    given.append(query.limit)
+    return f"{_ORDER} LIMIT ${len(given)}"
 
 
 def _numbered(sql: Sql, given: list[object]) -> str:
-    """Return the text of *sql* with its parameters numbered, which are put after those that are *given*."""
-    first, *rest = sql.text.split("?")
+    first, *rest = sql.text.split("?") if sql.values else [sql.text]
     text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, start=len(given) + 1))
     given += sql.values
     return text
 
 
-def _conditions(query: ExecutionQuery) -> list[tuple[str, object]]:
-    """Return the conditions, each with the one value that it names as `$#`."""
-    wanted: list[tuple[bool, str, object]] = [
-        (bool(query.statuses), "e.status = ANY ($#::text[])", list(query.statuses)),
-        (bool(query.flows), "e.flow = ANY ($#::text[])", list(query.flows)),
-        (query.with_gates, "e.gates <> '[]'", None),
-        (query.due_before is not None, "e.wake_at < $#", query.due_before),
-        (bool(query.chain), _OF_CHAIN, query.chain),
-        (bool(query.parent), "e.parent = $#", query.parent),
-        (query.tips, _LAST_LINK, None),
-        (query.ended is not None, "e.ended = $#", query.ended),
+def _tips(query: ExecutionQuery) -> list[Sql]:
+    return [Sql(_LAST_LINK)] if query.tips else []
+
+
+def _tests(query: ExecutionQuery) -> list[Sql]:
+    """Return the conditions that *query* names by themselves, but whether a run is the last link."""
+    wanted: list[tuple[bool, str, tuple[object, ...]]] = [
+        (bool(query.statuses), "e.status = ANY (?::text[])", (list(query.statuses),)),
+        (bool(query.flows), "e.flow = ANY (?::text[])", (list(query.flows),)),
+        (query.with_gates, "e.gates <> '[]'", ()),
+        (query.due_before is not None, "e.wake_at < ?", (query.due_before,)),
+        (bool(query.chain), _OF_CHAIN, (query.chain, query.chain)),
+        (bool(query.parent), "e.parent = ?", (query.parent,)),
+        (query.ended is not None, "e.ended = ?", (query.ended,)),
+        (query.before is not None, "(e.started_at, e.id) < (?, ?)", query.before or ()),
     ]
-    return [(text, value) for is_wanted, text, value in wanted if is_wanted]
+    return [Sql(text, values) for is_wanted, text, values in wanted if is_wanted]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, Literal
 
-from loom.spi.where import TEXT_BYTES_MAX, Among, Compared, FieldName, Known, Scalar, Where, kind_of
+from loom.spi.where import TEXT_BYTES_MAX, Among, Compared, Every, FieldName, Known, Not, Scalar, Some, Where, kind_of
 from loom.spi.where_tables import Leaf, Sql, compiled
 
 _COLUMNS: Final[Mapping[Literal["text", "number", "truth"], str]] = {
@@ -34,8 +34,13 @@ _ROW: Final = """(
           WHERE model = ? AND version = ? AND run = e.run AND body IS NOT NULL OFFSET 0) AS rows
 ) AS m"""
 
+_OF_RUN: Final = "loom.attributes AS a WHERE a.run = e.run AND a.name = ?"
+_LOOKED_UP: Final = "(SELECT * FROM loom.attributes AS a WHERE a.run = e.run AND a.name = ? OFFSET 0) AS a WHERE true"
+
 
 class _PostgresDialect:
+    """How Postgres says it of one run after the other, by their keys: OFFSET keeps the server from any other way."""
+
     columns: Mapping[FieldName, str] = {
         "id": "e.id",
         "flow": "e.flow",
@@ -54,17 +59,31 @@ class _PostgresDialect:
     def contains(self, text: str) -> str:
         return f"strpos({text}, ?)"
 
-    def attribute(self, leaf: Leaf) -> Sql:
-        told, values = _condition(leaf)
-        condition = f"a.run = e.run AND a.name = ?{f' AND {told}' if told else ''}"
-        text = f"EXISTS (SELECT FROM loom.attributes AS a WHERE {condition})"  # our own text
-        return Sql(text, (leaf.field.attribute, *values))
+    def attribute(self, leaf: Leaf, *, negated: bool) -> Sql:
+        return _having(leaf, negated=negated, its=_LOOKED_UP)
 
-    def row(self, leaf: Leaf) -> Sql:
+    def row(self, leaf: Leaf, *, negated: bool) -> Sql:
         field = leaf.field
         told, values = _of_body(leaf)
-        text = f"EXISTS (SELECT FROM {_ROW} WHERE {told})"  # our own text
+        text = f"{'NOT ' if negated else ''}EXISTS (SELECT FROM {_ROW} WHERE {told})"  # our own text
         return Sql(text, (field.attribute, field.model, field.version, *values))
+
+
+class _SetsDialect(_PostgresDialect):
+    """The same as the server likes it best for all runs there are: by sets of runs, each read once, or by few of them."""
+
+    def attribute(self, leaf: Leaf, *, negated: bool) -> Sql:
+        return _having(leaf, negated=negated)
+
+
+_EACH: Final = _PostgresDialect()
+_BY_SETS: Final = _SetsDialect()
+
+
+def _having(leaf: Leaf, *, negated: bool, its: str = _OF_RUN) -> Sql:
+    told, values = _condition(leaf)
+    text = f"{'NOT ' if negated else ''}EXISTS (SELECT FROM {its}{f' AND {told}' if told else ''})"  # our own text
+    return Sql(text, (leaf.field.attribute, *values))
 
 
 def _condition(leaf: Leaf) -> Sql:
@@ -107,6 +126,17 @@ def _given(value: Scalar) -> object:
     return Decimal(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def condition(where: Where) -> Sql:
-    """Return the condition of the executions `e` that are so."""
-    return compiled(where, _PostgresDialect())
+def condition(where: Where, *, by_sets: bool = False) -> Sql:
+    """Return the condition of the executions `e` that are so: by looking up what each has, or *by_sets* of those that have it."""
+    return compiled(where, _BY_SETS if by_sets else _EACH)
+
+
+def denies_attribute(where: Where, *, negated: bool = False) -> bool:
+    """Whether *where* asks anywhere that a run has no attribute like that."""
+    match where:
+        case Not():
+            return denies_attribute(where.part, negated=not negated)
+        case Every() | Some():
+            return any(denies_attribute(part, negated=negated) for part in where.parts)
+        case _:
+            return negated and where.field.name == "attr"

@@ -16,6 +16,8 @@ from loom.plugins.sqlite.connection import Database
 from loom.plugins.sqlite.failures import WrongType
 from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
+from loom.spi.where import Where, fields_of
+from loom.spi.where_tables import Sql
 
 _EVENTS: Final = """
     SELECT sequence, type, at, payload, ifnull(metadata, x'')
@@ -31,16 +33,16 @@ _PENDING: Final = """
     WHERE run = (SELECT run FROM executions WHERE id = ? AND run = ?) AND consumed = 0 AND number > ?
     ORDER BY number
 """
-_ROWS: Final = """
-    SELECT id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes,
-           coalesce(chain, id), link, coalesce(parent, ''), ended, coalesce(driver, ''), leased_until, released,
-           EXISTS (SELECT 1 FROM requests INDEXED BY requests_once
-                   WHERE requests.run = CASE WHEN executions.chain IS NULL THEN executions.run
-                                        ELSE (SELECT run FROM executions AS begun WHERE begun.id = executions.chain) END
-                   AND key <> '' AND key = CASE link WHEN 1 THEN 'cancel' ELSE link || ':cancel' END),
-           ended_at
-    FROM executions
+_COLUMNS: Final = """
+    id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes,
+    coalesce(chain, id), link, coalesce(parent, ''), ended, coalesce(driver, ''), leased_until, released,
+    EXISTS (SELECT 1 FROM requests INDEXED BY requests_once
+            WHERE requests.run = CASE WHEN executions.chain IS NULL THEN executions.run
+                   ELSE (SELECT run FROM executions AS begun WHERE begun.id = executions.chain) END
+            AND key <> '' AND key = CASE link WHEN 1 THEN 'cancel' ELSE link || ':cancel' END),
+    ended_at
 """
+_ROWS: Final = f"SELECT {_COLUMNS} FROM executions "  # noqa: S608  # our own text, here and below
 _ROW: Final = _ROWS + "WHERE id = ?"
 _ROWS_OF: Final = _ROWS + "WHERE run IN (SELECT value FROM json_each(?))"  # noqa: S608  # our own text
 _OF_CHAIN: Final = """run IN (
@@ -50,7 +52,19 @@ _LAST_LINK: Final = """NOT EXISTS (
     SELECT 1 FROM executions AS later INDEXED BY executions_links
     WHERE later.chain = coalesce(executions.chain, executions.id) AND later.link > executions.link
 )"""
-_NEWEST_FIRST: Final = "ORDER BY started_at DESC, id DESC LIMIT ?"
+_NEWEST_FIRST: Final = "ORDER BY started_at DESC, id DESC"
+_SORTED_NEWEST_FIRST: Final = "ORDER BY +started_at DESC, +id DESC"
+"""The same without the index of that order: found are few, as it seems."""
+
+_FOUND: Final = "SELECT executions.run AS found FROM"
+_OF_FOUND: Final = "AS these CROSS JOIN executions ON executions.run = these.found"
+NEWEST: Final = 2_000
+"""So many runs are looked at one by one, the newest, before all are."""
+
+_OLDEST_OF_NEWEST: Final = """
+    SELECT started_at, id FROM executions WHERE (started_at, id) < (?, ?)
+    ORDER BY started_at DESC, id DESC LIMIT 1 OFFSET ?
+"""
 
 _record: Final = partial(tuple.__new__, EventRecord)
 """Makes an event of a row, without the frame that `_make` is: a log has many."""
@@ -173,13 +187,50 @@ def rows_of(raw: sqlite3.Connection, runs: Sequence[int], *, now: int) -> dict[i
 
 def find(raw: sqlite3.Connection, query: ExecutionQuery, *, now: int) -> list[ExecutionRow]:
     """Return the matching rows, newest first."""
+    if query.where is None:
+        text, values = _matching(_conditions(query), _NEWEST_FIRST, query)
+        found = raw.execute(f"{_ROWS} {text}", values).fetchall()
+    else:
+        found = _searched(raw, query.where, query)
+    return [_execution(values, now) for values in found]
+
+
+def _searched(raw: sqlite3.Connection, where: Where, query: ExecutionQuery) -> list[Sequence[object]]:
+    """Return the rows that are as *where* says: of few runs, if an index says so; of the newest, each looked at by itself; else of all.
+
+    What is true of many runs is soon found among the newest. What is not is looked for in the order in which runs lie in the file:
+    that takes a third of the time that their order by age does, and each set of runs is read once.
+    """
     # What is searched for stands before whether it is the last link, which is a look-up for each run that is asked.
-    conditions = [*(searching.conditions(raw, query.where) if query.where is not None else ()), *_conditions(query)]
+    given = [searching.condition(where), *_conditions(query)]
+    if (few := searching.few(raw, where)) is not None:
+        text, values = _matching([Sql("executions.run = few.its_run"), *given], _SORTED_NEWEST_FIRST, query)
+        return _rows_of_found(raw, f"({few.text}) AS few CROSS JOIN executions {text}", [*few.values, *values])
+    if (
+        oldest := raw.execute(_OLDEST_OF_NEWEST, (*(query.before or (SEQUENCE_END, "")), NEWEST)).fetchone()
+    ) is not None:
+        text, values = _matching([("(started_at, id) >= (?, ?)", oldest), *given], _NEWEST_FIRST, query)
+        found = _rows_of_found(raw, f"executions {text}", values)
+        if len(found) >= query.limit:
+            return found
+    by_sets = [searching.condition(where, by_sets=True), *_conditions(query)]
+    # Rows of read models are read run by run in any case: then a page that is full is all that is read.
+    order = _NEWEST_FIRST if any(field.name == "row" for field in fields_of(where)) else _SORTED_NEWEST_FIRST
+    text, values = _matching(by_sets, order, query)
+    return _rows_of_found(raw, f"executions {text}", values)
+
+
+def _rows_of_found(raw: sqlite3.Connection, found: str, values: Sequence[object]) -> list[Sequence[object]]:
+    """Return the rows of what is *found*, newest first: only of these is more read than what is searched for."""
+    statement = f"SELECT {_COLUMNS} FROM ({_FOUND} {found}) {_OF_FOUND} {_NEWEST_FIRST}"  # noqa: S608
+    return raw.execute(statement, values).fetchall()
+
+
+def _matching(
+    conditions: Sequence[tuple[str, Sequence[object]]], order: str, query: ExecutionQuery
+) -> tuple[str, list[object]]:
     where = "WHERE " + " AND ".join(text for text, _ in conditions) if conditions else ""
-    parameters = [value for _, values in conditions for value in values]
-    statement = f"{_ROWS} {where} {_NEWEST_FIRST}"
-    rows = raw.execute(statement, (*parameters, query.limit))
-    return [_execution(found, now) for found in rows]
+    return f"{where} {order} LIMIT ?", [*(value for _, values in conditions for value in values), query.limit]
 
 
 def _conditions(query: ExecutionQuery) -> list[tuple[str, Sequence[object]]]:

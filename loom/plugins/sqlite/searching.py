@@ -43,6 +43,10 @@ _ROW: Final = """(
            json_extract(CAST(body AS TEXT), ?, ?) AS pair
     FROM model_rows WHERE model = ? AND version = ? AND run = executions.run AND json_valid(CAST(body AS TEXT))
 )"""
+_NEGATED: Final = """CASE
+    WHEN (SELECT count(*) FROM attributes WHERE name = ?) = (SELECT count(*) FROM executions)
+    THEN +executions.run IN (SELECT run FROM attributes WHERE name = ? AND NOT ({told}))
+    ELSE NOT (+executions.run IN ({its_runs})) END"""
 
 _FORGET: Final = "DELETE FROM attributes WHERE run IN (SELECT value FROM json_each(?))"
 _WRITE: Final = """
@@ -54,6 +58,8 @@ _WRITE: Final = """
 
 
 class _SqliteDialect:
+    """How SQLite says it of one run after the other."""
+
     columns: Mapping[FieldName, str] = {
         "id": "id",
         "flow": "flow",
@@ -64,7 +70,7 @@ class _SqliteDialect:
         "took": "(ended_at - started_at)",
         "wake": "wake_at",
         "parent": "parent",
-        "chain": "coalesce(chain, id)",
+        "chain": "coalesce(executions.chain, executions.id)",
         "gates": _GATES,
         "length": "length",
     }
@@ -72,17 +78,39 @@ class _SqliteDialect:
     def contains(self, text: str) -> str:
         return f"instr({text}, ?)"
 
-    def attribute(self, leaf: Leaf) -> Sql:
-        # The sign before the column keeps SQLite from looking up row after row of what may be half of them all.
-        return _runs(_rows(leaf), sign="+")
+    def attribute(self, leaf: Leaf, *, negated: bool) -> Sql:
+        told, values = _rows(leaf)
+        text = f"EXISTS (SELECT 1 FROM attributes WHERE run = executions.run AND {told})"  # noqa: S608  # our own text
+        return Sql(f"NOT {text}" if negated else text, values)
 
-    def row(self, leaf: Leaf) -> Sql:
+    def row(self, leaf: Leaf, *, negated: bool) -> Sql:
         field = leaf.field
         if '"' in field.attribute:
-            return Sql("0")  # a path of SQLite cannot say it
+            return Sql("1" if negated else "0")  # a path of SQLite cannot say it
         told, values = _of_body(leaf)
         text = f"EXISTS (SELECT 1 FROM {_ROW} WHERE {told})"  # noqa: S608  # our own text
-        return Sql(text, (*[f'$."{field.attribute}"'] * 4, field.model, field.version, *values))
+        return Sql(
+            f"NOT {text}" if negated else text, (*[f'$."{field.attribute}"'] * 4, field.model, field.version, *values)
+        )
+
+
+class _SetsDialect(_SqliteDialect):
+    """The same by sets of runs, each read once: for all runs there are."""
+
+    def attribute(self, leaf: Leaf, *, negated: bool) -> Sql:
+        told, values = _rows(leaf)
+        its_runs = f"SELECT run FROM attributes WHERE {told}"  # noqa: S608  # our own text
+        # The sign before the column keeps SQLite from looking up row after row of what may be half of them all.
+        if not negated:
+            return Sql(f"+executions.run IN ({its_runs})", values)
+        # Where every run has the attribute, those with another value are most often fewer, and found by the index.
+        name = leaf.field.attribute
+        text = _NEGATED.format(its_runs=its_runs, told=told)
+        return Sql(text, (name, name, *values, *values))
+
+
+_EACH: Final = _SqliteDialect()
+_BY_SETS: Final = _SetsDialect()
 
 
 def _of_body(leaf: Leaf) -> Sql:
@@ -147,18 +175,18 @@ def stored(value: Scalar) -> object:
     return bytes([value]) if isinstance(value, bool) else value
 
 
-def conditions(raw: sqlite3.Connection, where: Where) -> list[Sql]:
-    """Return the conditions of the executions that are so; the first one is of few, where an attribute says that."""
-    told = [compiled(where, _SqliteDialect())]
+def few(raw: sqlite3.Connection, where: Where) -> Sql | None:
+    """Return how few runs are found, among which all are that are so, where what is asked of an attribute says that."""
     rows = [_rows(leaf) for leaf in _demanded(where) if leaf.field.name == "attr"]
     count, fewest = min(((_count(raw, each), each) for each in rows), default=(FEW + 1, Sql("")))
-    if count <= FEW:
-        told.insert(0, _runs(fewest))
-    return told
+    if count > FEW:
+        return None
+    return Sql(f"SELECT run AS its_run FROM attributes WHERE {fewest.text}", fewest.values)  # noqa: S608  # our own text
 
 
-def _runs(rows: Sql, *, sign: str = "") -> Sql:
-    return Sql(f"{sign}run IN (SELECT run FROM attributes WHERE {rows.text})", rows.values)  # noqa: S608  # our own text
+def condition(where: Where, *, by_sets: bool = False) -> Sql:
+    """Return the condition of the executions that are so: by looking up what each has, or *by_sets* of those that have it."""
+    return compiled(where, _BY_SETS if by_sets else _EACH)
 
 
 def _demanded(where: Where) -> Iterator[Leaf]:

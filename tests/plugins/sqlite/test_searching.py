@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from loom.core.ids import ExecutionId
 from loom.devtools.conformance.logs import INDEX, first
-from loom.plugins.sqlite import SqliteStorage, searching
+from loom.plugins.sqlite import SqliteStorage, reading, searching
 from loom.spi.event_store import ExecutionQuery, IndexRow
 from loom.spi.where import Where
 from loom.spi.where_text import parse_where
@@ -24,25 +24,31 @@ few = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scop
 many = settings(max_examples=1_000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 numbers = itertools.count()
 asked = st.lists(wheres, min_size=1, max_size=20)
+newest = st.integers(1, 4)
+"""So many runs are looked at before all are."""
 
 
 @pytest.mark.proves("BEY-03")
 @few
-@given(rows=runs, asked=asked)
+@given(rows=runs, asked=asked, newest=newest)
 def test_what_is_found_is_what_is_found_in_memory(
-    tmp_path: Path, rows: Sequence[IndexRow], asked: Sequence[Where]
+    tmp_path: Path, rows: Sequence[IndexRow], asked: Sequence[Where], newest: int
 ) -> None:
-    asyncio.run(_same(tmp_path / f"{next(numbers)}.db", rows, asked))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "NEWEST", newest)
+        asyncio.run(_same(tmp_path / f"{next(numbers)}.db", rows, asked))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @many
-@given(rows=runs, asked=asked)
+@given(rows=runs, asked=asked, newest=newest)
 def test_what_is_found_of_much_is_what_is_found_in_memory(
-    tmp_path: Path, rows: Sequence[IndexRow], asked: Sequence[Where]
+    tmp_path: Path, rows: Sequence[IndexRow], asked: Sequence[Where], newest: int
 ) -> None:
-    asyncio.run(_same(tmp_path / f"{next(numbers)}.db", rows, asked))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "NEWEST", newest)
+        asyncio.run(_same(tmp_path / f"{next(numbers)}.db", rows, asked))
 
 
 async def _same(path: Path, rows: Sequence[IndexRow], asked: Sequence[Where]) -> None:
