@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from loom_cli.cli import Cli
 
 PAGE: Final = 1000
+_NAMED: Final = 20
+"""So many runs are named in one sentence."""
+
 _SHORT: Final = 12
 """So much of a version tells it from others, in a list for people."""
 
@@ -41,6 +44,25 @@ class RowsNotFound(CommandRefused):
         self.name, self.known, self.store = name, known, store
         self.hint = f"There are {', '.join(known)}." if known else "`loom rows update` makes them."
         super().__init__(f"there are no rows of {name} in {store}")
+
+
+class RowsLost(CommandRefused):
+    """Rows would be thrown away that cannot be made anew: events of their runs are in an archive that is not at hand."""
+
+    code = "rows-lost"
+
+    def __init__(self, *, model: str, runs: Sequence[str], has_archive: bool) -> None:
+        self.model, self.runs, self.has_archive = model, tuple(runs), has_archive
+        where = "in an archive that is not this one" if has_archive else "in an archive"
+        told = f"{', '.join(self.runs[:_NAMED])}{', ...' if len(self.runs) > _NAMED else ''}"
+        self.hint = (
+            "Name the archive that has them (--archive URL), or leave --afresh out, and they keep what they have; "
+            "--drop-lacking throws these rows away with the others. Nothing was done."
+        )
+        super().__init__(
+            f"the rows of {model} of {counted(len(self.runs), 'run', 'runs')} cannot be made anew, "
+            f"since events are {where}: {told}"
+        )
 
 
 class Wanted(NamedTuple):
@@ -147,13 +169,20 @@ def archive_of(cli: Cli, archive: str | None) -> ArchiveStore | None:
 
 
 async def update(
-    app: LoomApp, names: Sequence[str], *, afresh: bool, archive: ArchiveStore | None = None
+    app: LoomApp,
+    names: Sequence[str],
+    *,
+    afresh: bool,
+    archive: ArchiveStore | None = None,
+    drop_lacking: bool = False,
 ) -> list[Updated]:
     """Bring the models *names* of *app*, or all of them, up to date; then remove what earlier code made.
 
-    What was moved to *archive* is read there, which is closed then.
+    What was moved to *archive* is read there, which is closed then. *afresh*: all rows are thrown away first, those that cannot be
+    made anew only if *drop_lacking*.
 
     Raises:
+        RowsLost: some could not be made anew; nothing was done.
         UnknownReadModel, StoreError: what was done so far is done.
     """
     from loom.services.read_models import ReadModelLacksEvents
@@ -165,7 +194,11 @@ async def update(
         for name in names:
             models.require(name)
         done = []
-        for name in names or list(models.versions):
+        wanted = names or list(models.versions)
+        for name in wanted if afresh and not drop_lacking else ():
+            if lost := await models.not_again(name, archive=archive):
+                raise RowsLost(model=name, runs=lost, has_archive=archive is not None)
+        for name in wanted:
             version = models.versions[name]
             if afresh:
                 await store.drop_model(name, version)

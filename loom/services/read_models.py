@@ -190,6 +190,30 @@ class ReadModels:
         """
         return await self._pass([self._kept(each).model.id for each in models] or list(self._models), None, archive)
 
+    async def not_again(self, model: ReadModel[Any] | str, *, archive: ArchiveStore | None = None) -> list[ExecutionId]:
+        """Return the runs that have a row which could not be made anew: neither their logs nor *archive* have all events up to it.
+
+        Raises:
+            UnknownReadModel: there is none of that name.
+        """
+        kept, after, found = self._kept(model), "", list[ExecutionId]()
+        while page := await self._store.model_rows(kept.model.id, kept.version, after=after, limit=PAGE):
+            found += [row.execution_id for row in page if not await self._has_all(row, archive)]
+            after = page[-1].execution_id
+        return found
+
+    async def _has_all(self, row: ModelRow, archive: ArchiveStore | None) -> bool:
+        head = Head(row.execution_id, row.incarnation, row.sequence + 1)
+        for place in (None,) if archive is None else (None, archive):
+            expected = 0
+            async for page in self._pages(head, 0, place):
+                if [each.sequence for each in page] != list(range(expected, expected + len(page))):
+                    break
+                expected += len(page)
+            if expected == head.length:
+                return True
+        return False
+
     async def rows(
         self, model: ReadModel[R], *, ids: Sequence[str] | None = None, prefix: str = ""
     ) -> AsyncIterator[Row[R]]:

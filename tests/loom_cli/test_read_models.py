@@ -158,3 +158,34 @@ def test_a_run_whose_events_are_in_an_archive_fails_nothing_and_is_made_anew_wit
     assert (lacking["advanced"], lacking["faults"], lacking["lacking"]) == (0, [], ["f0", "f1"])
     assert (whole["advanced"], whole["removed"], whole["lacking"]) == (2, 5, [])
     assert [row["row"]["said"] for row in loom("rows", "show", "totals", "--json", folder=modelled).json] == ["hi"] * 5
+
+
+def test_rows_that_cannot_be_made_anew_are_thrown_away_only_where_it_is_told_to(modelled: Path) -> None:
+    for run in ("f0", "f1"):
+        loom("run", "failing", "--id", run, folder=modelled)
+    update(modelled)
+    assert loom("compact", "f0", "--archive", "archive.db", folder=modelled).status == ExitCode.DONE
+    afresh = ("rows", "update", "--app", "modelled:app", "--afresh")
+
+    refused = process(*afresh, folder=modelled)
+    elsewhere = process(*afresh, "--archive", "another.db", folder=modelled)
+    kept = loom("rows", "show", "totals", "--json", folder=modelled).json
+    whole = process(*afresh, "--archive", "archive.db", "--json", folder=modelled)
+    dropped = process(*afresh, "--drop-lacking", "--json", folder=modelled)
+    again = process(*afresh, folder=modelled)
+
+    assert (refused.status, refused.out) == (ExitCode.USAGE, "")
+    assert "error[rows-lost]" in refused.err
+    assert "1 run cannot be made anew, since events are in an archive: f0" in refused.err
+    assert "--drop-lacking" in refused.err
+    assert elsewhere.status != ExitCode.DONE
+    assert len(kept) == 5
+    assert whole.json[0]["advanced"] == 5
+    assert (dropped.json[0]["advanced"], dropped.json[0]["lacking"]) == (4, ["f0"])
+    assert (again.status, again.out) == (ExitCode.DONE, "totals: 4 rows went forward\n")
+
+
+def test_what_is_dropped_is_dropped_afresh(modelled: Path) -> None:
+    done = process("rows", "update", "--app", "modelled:app", "--drop-lacking", folder=modelled)
+
+    assert (done.status, "goes with --afresh" in done.err) == (ExitCode.USAGE, True)
