@@ -247,21 +247,36 @@ class CompactedForkPoint(LogCompacted):
     """The state of a run at an event is not known any more: not all before it is in the log, and no snapshot stands there.
 
     *at* is None where it is wanted as it was at some time. *points* are the events before *through* whose state is known, None: nobody
-    looked; from *through* on it always is. *why* says why a snapshot that stands there is none.
+    looked; from *through* on it always is. *why* says why a snapshot that stands there is none. Of a child, *parent* is that of which
+    a fork was asked, and *parent_from* its first event at whose time the child is known; None: it has none.
     """
 
     code = "compacted-fork-point"
 
     def __init__(
-        self, *, execution_id: str, through: int, at: int | None, points: Sequence[int] | None = None, why: str = ""
+        self,
+        *,
+        execution_id: str,
+        through: int,
+        at: int | None,
+        points: Sequence[int] | None = None,
+        why: str = "",
+        parent: str = "",
+        parent_from: int | None = None,
     ) -> None:
         self.at, self.points, self.why = at, None if points is None else tuple(points), why
+        self.parent, self.parent_from = parent, parent_from
         place = f"at event {at}" if at is not None else "as it was when its parent was"
         what = f"it cannot be forked {place}" + (f", where it has a snapshot that cannot be used: {why}" if why else "")
         super().__init__(execution_id=execution_id, through=through, what=what)
         if points is not None:
             places = f"at event {', '.join(map(str, points))}, and at any" if points else "at any event"
             self.hint = f"It can be forked {places} from {through} on."
+        if parent:
+            alone = f"{execution_id} by itself at any event from {through} on"
+            self.hint = f"Fork {parent} at event {parent_from} or later, or {alone}."
+            if parent_from is None:
+                self.hint = f"{parent} has no event that late, before its end. Fork {alone}."
 
 
 class SnapshotUnusable(LoomError):

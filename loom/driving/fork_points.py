@@ -51,6 +51,30 @@ async def prefix_of(storage: RunReader, row: ExecutionRow, through: int) -> Stor
     return StoredLog(run_id, events, base) if base is not None else await prefix_of(storage, row, through)
 
 
+async def known_last(storage: RunReader, row: ExecutionRow, log: StoredLog, at: int) -> int | None:
+    """Return which event of compacted history was the last at the time *at*, ms since the epoch; None where that is not known.
+
+    It is where a snapshot stands that is not later, and what came next is known to be: by an event that stayed in the log, by
+    another snapshot, or by the checkpoint. Of anything between nobody knows when it was.
+    """
+    if log.base is None or not isinstance(storage, SnapshotStore):
+        return None
+    heads = await storage.snapshots(row.execution_id, row.incarnation)
+    later = {event.sequence for event in log.events if event.at > at}
+    later |= {log.base.sequence} if log.base.at > at else set()
+    for point in reversed(fork_points(heads)):
+        try:
+            state = await _state_at(storage, row, point, heads)
+        except CompactedForkPoint:
+            continue  # a snapshot that cannot be used is none
+        if state is None:
+            continue
+        if state.at <= at:
+            return point if point + 1 in later else None
+        later.add(point)
+    return None
+
+
 async def _state_at(
     storage: SnapshotStore, row: ExecutionRow, at: int, heads: Sequence[SnapshotHead]
 ) -> ExecutionState | None:

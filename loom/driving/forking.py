@@ -26,7 +26,7 @@ from loom.driving.driver import Driver
 from loom.driving.edit_fitting import fitted
 from loom.driving.edits import Edit, Placed, placed
 from loom.driving.errors import CompactedForkPoint, ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
-from loom.driving.fork_points import compacted_through, prefix_of
+from loom.driving.fork_points import compacted_through, known_last, prefix_of
 from loom.driving.loading import newest
 from loom.driving.parents import sends_of
 from loom.driving.reading import read_log, refuse_newer, refuse_newer_rules
@@ -34,7 +34,7 @@ from loom.driving.snapshot_codecs import unpacked
 from loom.driving.snapshots import snapshot_of
 from loom.driving.stored_log import StoredLog, log_of
 from loom.spi.event_fork import EventFork, Source, SourceLacking
-from loom.spi.event_store import Append, Conflict, ExecutionQuery, ExecutionRow, Lane, Send
+from loom.spi.event_store import Append, Appended, Conflict, ExecutionQuery, ExecutionRow, Lane, Send
 from loom.spi.snapshot_store import Snapshot, SnapshotStore
 
 Event = EventEnvelope[Any]
@@ -44,6 +44,8 @@ _ASKED_ANEW: Final = frozenset({"STEP_STARTED", "GATE_OPENED"})
 _LINKS_MAX: Final = 10_000
 _CHILD_MAX: Final = ID_LENGTH_MAX - len(CHILD_TOPIC)
 _PARENT_KEPT: Final = 100
+_READ_MAX: Final = 5
+"""So often a log is read anew that was compacted between its reading and its copying."""
 
 
 class Wish(NamedTuple):
@@ -68,6 +70,15 @@ class Origin(NamedTuple):
     source: Source
     state: ExecutionState
     base: ExecutionState | None = None
+
+
+class Family(NamedTuple):
+    """A run that is to be forked, with its *children* that are; *messages* are what those that had ended had sent it."""
+
+    origin: Origin
+    fact: f.ExecutionForked
+    messages: Sequence[Send]
+    children: Sequence[Family]
 
 
 def fact_of(origin: Origin, seed: str, *, place: Placed | None = None, reason: str | None = None) -> f.ExecutionForked:
@@ -207,27 +218,63 @@ class Forking:
         self, store: EventFork, origin: Origin, fact: f.ExecutionForked, *, by: JsonObject, place: Placed | None = None
     ) -> ExecutionState:
         """Fork a run, its children before it, so that one which is there is whole."""
-        messages = [
-            message for child in unheard(origin.state) for message in await self._child(store, origin, child, by)
-        ]
+        family = await self._family(origin, fact)  # whoever cannot be forked says so before anything is written
+        return await self._write(store, family, by, place)
+
+    async def _family(self, origin: Origin, fact: f.ExecutionForked) -> Family:
+        """Return what is to be forked with a run: its children as they were when it was, and theirs."""
+        messages, children = list[Send](), list[Family]()
+        for child in unheard(origin.state):
+            found = await self._as_it_was(child, origin)
+            if found is None:
+                continue
+            row, through = found
+            parent_id = origin.state.execution_id
+            its = await self._beginning(row, through, _child_of(parent_id, child, origin.source.execution_id))
+            if its.state.is_terminal:  # what it had sent by then
+                messages += sends_of(its.state._replace(execution_id=row.execution_id))
+                continue
+            about = {**(its.state.facts.parent or {}), "execution_id": parent_id, "stands_for": child}
+            children.append(await self._family(its, fact_of(its, self._driver.token(16))._replace(parent=about)))
+        return Family(origin, fact, messages, children)
+
+    async def _write(
+        self, store: EventFork, family: Family, by: JsonObject, place: Placed | None = None
+    ) -> ExecutionState:
+        for child in family.children:
+            await self._write(store, child, by)
+        origin, fact = family.origin, family.fact
         run_id = origin.state.execution_id
         journal = self._driver.journal(origin.state, None, drives=False, writer=Aside())
         journal.commit("EXECUTION_FORKED", fact, by)
         if place is not None and place.outcome is not None:
             type_, outcome = place.outcome
             journal.commit(type_, outcome, {**by, **place.metadata})
-        item, checkpoint = journal.take(), self._checkpoint(origin)
-        await self._cite(store, origin.source, item, checkpoint)
-        forked = await store.fork(origin.source, item, checkpoint=checkpoint)
-        if isinstance(forked, Conflict):
-            raise ExecutionAlreadyExists(execution_id=run_id)
-        if isinstance(forked, SourceLacking):
-            raise ForkRefused(execution_id=origin.source.execution_id, why="its log has changed meanwhile")
-        for sent in messages:
+        forked = await self._written(store, origin, journal.take())
+        for sent in family.messages:
             lane = Lane(run_id, forked.incarnation)
             await self._driver.around.before_insert(lane, sent.body)
             await self._storage.insert(*lane, kind="message", key=sent.key, at=sent.at, body=sent.body)
         return journal.state
+
+    async def _written(self, store: EventFork, origin: Origin, item: Append) -> Appended:
+        """Write a fork; where its source was compacted since it was read, as what is there by now allows."""
+        source = origin.source
+        for _ in range(_READ_MAX):
+            checkpoint = self._checkpoint(origin)
+            await self._cite(store, source, item, checkpoint)
+            forked = await store.fork(source, item, checkpoint=checkpoint)
+            if isinstance(forked, Conflict):
+                raise ExecutionAlreadyExists(execution_id=item.execution_id)
+            if not isinstance(forked, SourceLacking):
+                return forked
+            row = await self._storage.row(source.execution_id)
+            if row is None or row.incarnation != source.incarnation:
+                raise ForkRefused(execution_id=source.execution_id, why="it was deleted meanwhile")
+            origin = await self._beginning(row, source.through, item.execution_id)
+        why = "its log has changed meanwhile, again and again"
+        hint = "Ask again, once nobody compacts it any more."
+        raise ForkRefused(execution_id=source.execution_id, why=why, hint=hint)
 
     def _checkpoint(self, origin: Origin) -> Snapshot | None:
         """Return the checkpoint that a fork begins with; its life is given to it by the store."""
@@ -249,21 +296,6 @@ class Forking:
 
         await citing.before_copy(item.execution_id, holding)
         await citing.before_append([item])
-
-    async def _child(self, store: EventFork, parent: Origin, child: ExecutionId, by: JsonObject) -> Sequence[Send]:
-        """Fork a child as it was when its parent was; return what it had sent by then, where it had ended."""
-        found = await self._as_it_was(child, parent.state.at)
-        if found is None:
-            return ()
-        row, through = found
-        parent_id = parent.state.execution_id
-        origin = await self._beginning(row, through, _child_of(parent_id, child, parent.source.execution_id))
-        if origin.state.is_terminal:
-            return sends_of(origin.state._replace(execution_id=row.execution_id))
-        about = {**(origin.state.facts.parent or {}), "execution_id": parent_id, "stands_for": child}
-        fact = fact_of(origin, self._driver.token(16))._replace(parent=about)
-        await self._made(store, origin, fact, by=by)
-        return ()
 
     async def _beginning(self, row: ExecutionRow, through: int, fork_id: ExecutionId) -> Origin:
         """Return the beginning of a log up to and including event *through*.
@@ -293,18 +325,35 @@ class Forking:
             return None
         return StoredLog(run_id, await read_log(store, run_id, start=base.length, length=through + 1), base)
 
-    async def _as_it_was(self, child: ExecutionId, at: int) -> tuple[ExecutionRow, int] | None:
-        """Return the link of *child* that was the last at that time (ms since the epoch), and its last event then."""
+    async def _as_it_was(self, child: ExecutionId, parent: Origin) -> tuple[ExecutionRow, int] | None:
+        """Return the link of *child* that was the last at the time of *parent*, and its last event then.
+
+        Raises:
+            CompactedForkPoint: what it was then is in an archive, and no snapshot is known to stand just there.
+        """
+        at = parent.state.at
         rows = await self._storage.find(ExecutionQuery(chain=child, limit=_LINKS_MAX))
         begun = [row for row in rows if row.index.started_at <= at]
         if not begun:
             return None
         row = max(begun, key=lambda each: each.index.link)
         log = await log_of(self._storage, row.execution_id)
-        if log.base is not None and log.base.at > at:
-            raise CompactedForkPoint(execution_id=row.execution_id, through=log.base.sequence, at=None)
-        passed = [event.sequence for event in log.tail if event.at <= at]
-        return row, max(passed, default=log.start.sequence)
+        if log.base is None or log.base.at <= at:
+            passed = [event.sequence for event in log.tail if event.at <= at]
+            return row, max(passed, default=log.start.sequence)
+        through = await known_last(self._storage, row, log, at)
+        if through is None:
+            raise await self._child_compacted(log, log.base, parent.source.execution_id)
+        return row, through
+
+    async def _child_compacted(self, child: StoredLog, base: ExecutionState, parent: ExecutionId) -> CompactedForkPoint:
+        """Return the refusal of a fork of *parent* at a time before that of *base*, up to which *child* was compacted."""
+        known = await log_of(self._storage, parent)
+        ended = {known.length - 1} if known.state().is_terminal else set[int]()
+        late = (event.sequence for event in known.tail if event.at >= base.at and event.sequence not in ended)
+        return CompactedForkPoint(
+            execution_id=child.run_id, through=base.sequence, at=None, parent=parent, parent_from=next(late, None)
+        )
 
 
 def _child_of(fork_id: ExecutionId, child: ExecutionId, parent: ExecutionId) -> ExecutionId:

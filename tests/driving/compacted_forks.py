@@ -10,15 +10,15 @@ import pytest
 
 from loom.core.ids import ExecutionId
 from loom.driving.edits import Edit
-from loom.driving.errors import CompactedForkPoint
+from loom.driving.errors import CompactedForkPoint, ForkRefused
 from loom.driving.loading import load
 from loom.driving.snapshots import state_of
 from loom.lenses.folding import state_json
 from loom.services.compacting import Compactable
 from loom.services.snapshot_pruning import prune_snapshots
 from loom.services.snapshot_taking import take_snapshot
-from loom.spi.event_fork import EventFork
-from loom.spi.event_store import EventRecord, Storage
+from loom.spi.event_fork import EventFork, Forked, Source, SourceLacking
+from loom.spi.event_store import Append, EventRecord, Storage
 from loom.spi.memory import MemoryStorage
 from loom.spi.snapshot_store import Snapshot
 from tests.driving.long_runs import RUN, climber, stairs
@@ -88,6 +88,39 @@ class CompactedForks:
         assert await whole(store) == left
 
     @pytest.mark.proves("LIF-06")
+    @pytest.mark.parametrize("times", [1, 2])
+    async def test_one_that_a_compaction_overtakes_is_made_of_what_is_there_then(
+        self, store: ForkedStorage, monkeypatch: pytest.MonkeyPatch, times: int
+    ) -> None:
+        await climbed(store)
+        fork, through = store.fork, iter([POINT - 2, None][-times:])
+
+        async def overtaken(source: Source, item: Append, *, checkpoint: Snapshot | None = None) -> Forked:
+            if (last := next(through, 0)) != 0:
+                await compacted(store, MemoryStorage(), RUN, through=last)
+            return await fork(source, item, checkpoint=checkpoint)
+
+        monkeypatch.setattr(store, "fork", overtaken)
+        forked = await climber(store).fork(RUN, at=POINT, id=FORK)
+
+        assert (forked.status, forked.length) == ("forked", POINT + 2)
+        assert await answered(store, FORK) == ["up", 5, "a", "b", "c"]
+
+    async def test_one_that_is_overtaken_again_and_again_says_to_ask_again(
+        self, store: ForkedStorage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await climbed(store)
+
+        async def overtaken(*_: object, **__: object) -> Forked:
+            return SourceLacking()
+
+        monkeypatch.setattr(store, "fork", overtaken)
+        with pytest.raises(ForkRefused, match="its log has changed meanwhile") as refused:
+            await climber(store).fork(RUN, at=POINT, id=FORK)
+
+        assert refused.value.hint == "Ask again, once nobody compacts it any more."
+        assert await store.head(FORK) is None
+
     async def test_anywhere_else_it_is_refused_and_told_where_it_can_be(self, store: ForkedStorage) -> None:
         length = await climbed(store, taken=(3, POINT))
         await compacted(store, MemoryStorage(), RUN)
