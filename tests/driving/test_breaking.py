@@ -22,7 +22,7 @@ from loom.kernel.codec import decode_events
 from loom.lenses.folding import fold_at
 from tests.kernel.lives import RUN as LIFE
 from tests.kernel.lives import Way, live
-from tests.kernel.programs import WORLD, World, interpreted
+from tests.kernel.programs import WORLD, World, replayer
 from tests.kernel.running import RUN, runtime
 from tests.kernel.test_live_and_replay import Program, programs, ways, wild
 
@@ -208,7 +208,7 @@ async def test_stopping_everywhere_changes_nothing_of_what_a_replay_comes_to(pro
     token = WORLD.set(world := World(0, forbidden=True))
     try:
         manner = Breaks([Point("before"), Point("after"), Point("end")], on_stop)
-        replayed = await Replayer({interpreted.id: interpreted}, manner=manner).replay(LIFE, log)
+        replayed = await replayer(manner).replay(LIFE, log)
     finally:
         WORLD.reset(token)
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from loom.core.ids import ExecutionId
 from loom.core.state import TERMINAL, empty_state
 from loom.driving.loading import load
-from loom.driving.replaying import Replayer
 from loom.driving.stored_log import records_of
 from loom.kernel.codec import decode_events
 from loom.kernel.fold import fold
@@ -26,7 +25,7 @@ from loom.spi.event_trim import Deleted
 from loom.spi.memory import MemoryStorage
 from loom.spi.snapshot_store import SnapshotCodec
 from tests.kernel.lives import INDEX, RUN, Driver, Way, live
-from tests.kernel.programs import interpreted
+from tests.kernel.programs import replayer
 from tests.kernel.test_live_and_replay import Program, programs, ways, wild
 from tests.services.compacted import compacted, row_of, told
 
@@ -92,7 +91,7 @@ async def gone(store: MemoryStorage) -> bool:
 
 async def verdict(store: MemoryStorage) -> Any:
     kept = await records_of(store, RUN)
-    return (await Replayer({interpreted.id: interpreted}).replay(RUN, kept.records, base=kept.base)).verdict
+    return (await replayer().replay(RUN, kept.records, base=kept.base)).verdict
 
 
 def unnamed(log: Sequence[EventRecord]) -> list[EventRecord]:

@@ -30,7 +30,7 @@ from tests.coordination import kin
 from tests.golden import flows as golden_flows
 from tests.golden import flows_in_flight, logs
 from tests.kernel.lives import RUN, Life, Way, cancelled, live
-from tests.kernel.programs import WORLD, World, interpreted
+from tests.kernel.programs import WORLD, World, interpreted, replayer
 from tests.kernel.test_live_and_replay import BROKEN_ONCE, Program, programs, ways, wild
 
 pytestmark = pytest.mark.timeout(400)
@@ -51,7 +51,8 @@ def forbidden(seed: int = 0) -> Iterator[World]:
 
 
 async def verdict_of(log: list[EventRecord], flow: Flow[Any, Any] = interpreted, *, run: str = RUN) -> Verdict:
-    return (await Replayer({flow.id: flow}).replay(run, log)).verdict
+    judging = replayer() if flow is interpreted else Replayer({flow.id: flow})
+    return (await judging.replay(run, log)).verdict
 
 
 async def holds(life: Life) -> None:

@@ -27,7 +27,7 @@ from loom.spi.memory import MemoryStorage
 from tests.driving.races import RACES
 from tests.kernel.lives import RUN as LIFE
 from tests.kernel.lives import Driver, Way
-from tests.kernel.programs import WORLD, World, interpreted
+from tests.kernel.programs import CODE, WORLD, World, interpreted
 from tests.kernel.running import RUN, cut_off_after, runtime
 from tests.kernel.test_live_and_replay import Program, programs, ways, wild
 
@@ -290,6 +290,7 @@ async def serve_again(program: Program, way: Way, at: Callable[[int], int]) -> N
     token = WORLD.set(world)
     try:
         over = WorkflowRuntime(storage, flows={interpreted.id: interpreted}, clock=VirtualClock(10**13))
+        over.know_code_as(CODE)
         await over.fork(LIFE, at=at(len(life.log) - 2), id="again", reuse="only")
         again = await over.resume("again", linger_s=10**9)
     finally:

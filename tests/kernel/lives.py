@@ -23,7 +23,7 @@ from loom.kernel.fold import fold
 from loom.spi.clock import SeededEntropy
 from loom.spi.event_store import Append, EventRecord, IndexRow, Request, Storage
 from loom.spi.memory import MemoryStorage
-from tests.kernel.programs import WORLD, Sight, World, interpreted
+from tests.kernel.programs import CODE, WORLD, Sight, World, interpreted
 
 RUN: Final = ExecutionId("run")
 VERBS_MAX: Final = 400
@@ -116,6 +116,7 @@ class Driver:
             write_behind=way.write_behind,
             on_event=self._on_event,
         )
+        self.runtime.know_code_as(CODE)
 
     async def start(self, program: list[Any]) -> Life:
         """Start *program* and drive it to its end."""

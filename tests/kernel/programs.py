@@ -18,7 +18,10 @@ from typing import Any, Final, NamedTuple
 
 import loom
 from loom.core.failures import cancelled_in_hand
+from loom.driving.replaying import Manner, Replayer
+from loom.driving.runtime import WorkflowRuntime
 from loom.kernel.calls import DriveEnding
+from loom.spi.memory import MemoryStorage
 
 Block = list[Any]
 
@@ -504,3 +507,14 @@ async def interpreted(ctx: loom.Context, program: list[Any]) -> int:
     WORLD.get().trace.clear()  # a verb whose first drive lost its place to a note on the log drives again
     await carry_out(ctx, "", program)
     return len(WORLD.get().trace)
+
+
+CODE: Final = WorkflowRuntime(MemoryStorage(), flows={interpreted.id: interpreted})
+"""Reads the code of the interpreter, once for all who know it as this does: it takes longer than to carry out a program."""
+
+
+def replayer(manner: Manner | None = None) -> Replayer:
+    """Return one that replays the logs of programs."""
+    replayer = Replayer({interpreted.id: interpreted}, manner=manner)
+    replayer._driver.know_code_as(CODE._driver)
+    return replayer

@@ -24,7 +24,7 @@ from loom.spi.conflicts import SequenceConflict
 from loom.spi.event_store import EventRecord
 from loom.spi.memory import MemoryStorage
 from tests.kernel.lives import RUN, JumpingClock, replayed
-from tests.kernel.programs import WORLD, Sight, World, interpreted
+from tests.kernel.programs import CODE, WORLD, Sight, World, interpreted
 
 Program = list[Any]
 TOPICS = ("a", "b")
@@ -78,6 +78,8 @@ class Several:
             )
             for number in range(processes)
         ]
+        for runtime in self._runtimes:
+            runtime.know_code_as(CODE)
 
     def _any(self) -> WorkflowRuntime:
         return self._rng.choice(self._runtimes)

@@ -25,7 +25,7 @@ from loom_cli.proving import proof_json
 from tests.golden import flows as golden_flows
 from tests.golden import flows_in_flight, logs
 from tests.kernel.lives import RUN, cancelled, live
-from tests.kernel.programs import WORLD, World, interpreted
+from tests.kernel.programs import WORLD, World, replayer
 from tests.kernel.test_live_and_replay import Program, programs, ways, wild
 
 pytestmark = pytest.mark.timeout(400)
@@ -136,10 +136,7 @@ async def test_whatever_a_run_was_its_log_is_proved(program: Program, way: Any, 
     log = list(life.log)
     token = WORLD.set(World(0, forbidden=True))
     try:
-        whole, part = [
-            await Replayer({interpreted.id: interpreted}).replay(RUN, log[:length])
-            for length in (len(log), len(log) // 2 + 1)
-        ]
+        whole, part = [await replayer().replay(RUN, log[:length]) for length in (len(log), len(log) // 2 + 1)]
     finally:
         WORLD.reset(token)
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import loom
 from loom.core.ids import ExecutionId, Incarnation
 from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
-from loom.driving.replaying import Replayer
 from loom.driving.stored_log import records_of
 from loom.kernel.errors import LogCorrupt
 from loom.lenses.folding import state_digest
@@ -27,7 +26,7 @@ from tests.golden.make import Life
 from tests.golden.test_golden import ending
 from tests.kernel.lives import RUN as LIVED
 from tests.kernel.lives import Driver, Way, copied, live, replayed
-from tests.kernel.programs import interpreted
+from tests.kernel.programs import replayer
 from tests.kernel.running import RUN, runtime
 from tests.kernel.test_live_and_replay import Program, calm, programs, ways, wild
 from tests.services.compacted import compacted, count, here, many, numbered, row_of, stored, story, told
@@ -178,7 +177,7 @@ async def test_a_run_that_was_compacted_anywhere_replays(
     log = life.log[: data.draw(st.integers(1, len(life.log) - 1), label="length")]
     storage = await short(log, throughs, archive)
     [verdict, of_rest] = [
-        (await Replayer({interpreted.id: interpreted}).replay(LIVED, kept.records, base=kept.base)).verdict
+        (await replayer().replay(LIVED, kept.records, base=kept.base)).verdict
         for kept in (await records_of(await copied(log), LIVED), await records_of(storage, LIVED))
     ]
 

@@ -7,9 +7,7 @@ from typing import Any, Final
 
 from loom.devtools.dst.stage import Play
 from loom.devtools.dst.world import World
-from loom.driving.runtime import WorkflowRuntime
-from loom.spi.memory import MemoryStorage
-from tests.kernel.programs import WORLD, Block, interpreted
+from tests.kernel.programs import CODE, WORLD, Block, interpreted
 from tests.kernel.programs import World as Trace
 
 LEAVES: Final[tuple[tuple[Any, ...], ...]] = (
@@ -37,9 +35,6 @@ LEAVES: Final[tuple[tuple[Any, ...], ...]] = (
     ("raise",),
 )
 """What a program does, with its operands; times in ms."""
-
-
-CODE: Final = WorkflowRuntime(MemoryStorage(), flows={interpreted.id: interpreted})
 
 
 def program_of(seed: int) -> Block:
