@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.forked import Forks
 from tests.loom_cli.projects import loom
 from tests.loom_cli.terminal import process
 
@@ -51,12 +53,20 @@ app = loom.define_config(flows=[buy], read_models=[totals, bills], storage=loom.
 """
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+@pytest.fixture(scope="module")
+def _opened(tmp_path_factory: pytest.TempPathFactory, forks: Forks) -> Path:
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "app.py").write_text(APP, encoding="utf-8")
     for cost in ("1.5", "2.5", "3"):
-        process("run", "buy", "--id", f"b-{cost[0]}", "--input", cost, "--quiet", folder=tmp_path)
-    assert process("rows", "update", folder=tmp_path).status == 0
+        process("run", "buy", "--id", f"b-{cost[0]}", "--input", cost, "--quiet", folder=folder, forks=forks)
+    assert process("rows", "update", folder=folder, forks=forks).status == 0
+    return folder
+
+
+@pytest.fixture
+def shop(_opened: Path, tmp_path: Path) -> Path:
+    """A folder of the test's own with an app, three runs of it, and their rows."""
+    shutil.copytree(_opened, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -93,10 +103,10 @@ def test_a_name_that_no_row_has_is_refused_with_those_that_there_are(shop: Path)
     assert "They have cost, length." in column.err
 
 
-def test_a_name_that_two_models_have_is_not_guessed(shop: Path) -> None:
+def test_a_name_that_two_models_have_is_not_guessed(shop: Path, forks: Forks) -> None:
     code = (shop / "app.py").read_text()
     (shop / "app.py").write_text(code.replace("MORE = False", "MORE = True").replace("event.type ==", "event.type  =="))
-    process("rows", "update", "--afresh", folder=shop)
+    process("rows", "update", "--afresh", folder=shop, forks=forks)
 
     refused = loom("ps", "--where", "cost > 0", folder=shop)
 
@@ -106,8 +116,8 @@ def test_a_name_that_two_models_have_is_not_guessed(shop: Path) -> None:
     assert found(shop, "bills.cost > 0 or payer = nobody") == []
 
 
-def test_a_store_without_rows_says_what_a_run_has(shop: Path) -> None:
-    process("rows", "erase", "--where", "cost > 0", "--yes", folder=shop)
+def test_a_store_without_rows_says_what_a_run_has(shop: Path, forks: Forks) -> None:
+    process("rows", "erase", "--where", "cost > 0", "--yes", folder=shop, forks=forks)
 
     refused = loom("ps", "--where", "cost > 0", folder=shop)
 
@@ -115,13 +125,13 @@ def test_a_store_without_rows_says_what_a_run_has(shop: Path) -> None:
     assert "runs have no field 'cost'" in refused.err
 
 
-def test_what_is_spelt_like_what_rows_have_is_told_before_what_is_less_like_it(shop: Path) -> None:
+def test_what_is_spelt_like_what_rows_have_is_opened_before_what_is_less_like_it(shop: Path) -> None:
     assert "Did you mean cost?" in loom("ps", "--where", "csot > 1", folder=shop).err
 
 
-def test_a_list_of_nothing_says_how_many_runs_have_no_row_to_ask(shop: Path) -> None:
+def test_a_list_of_nothing_says_how_many_runs_have_no_row_to_ask(shop: Path, forks: Forks) -> None:
     for run in ("new-1", "new-2"):
-        process("run", "buy", "--id", run, "--input", "1", "--quiet", folder=shop)
+        process("run", "buy", "--id", run, "--input", "1", "--quiet", folder=shop, forks=forks)
 
     none = loom("ps", "--where", "cost > 100", folder=shop)
     some = loom("ps", "--where", "cost > 1", folder=shop)
