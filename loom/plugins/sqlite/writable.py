@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from loom.plugins.sqlite import schema
-from loom.plugins.sqlite.connection import Database, SqliteSettings, connect, identity, patiently, refuse_impossible
+from loom.plugins.sqlite.connection import Database, SqliteSettings, connect, patiently, refuse_impossible
 from loom.plugins.sqlite.going_on import Places
+from loom.plugins.sqlite.taken_away import OpenFiles
 from loom.plugins.sqlite.wal import WalGuard, wal_safety
 from loom.spi.errors import StoreUnavailable
 
@@ -25,7 +26,7 @@ class WritableDatabase(Database):
         self._guard = guard
         self.now_ms = settings.clock.now_ms
         self.places = Places()
-        self._file = identity(settings.path)
+        self._files = patiently(settings, lambda: OpenFiles(settings, raw))
 
     def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what *work* returns once its transaction is durable; *work* may run again after a busy lock."""
@@ -34,7 +35,7 @@ class WritableDatabase(Database):
     def _transact(self, work: Callable[[], T]) -> T:
         raw = self._raw
         with self._guard.alone():
-            self._refuse_another_file()
+            self._files.refuse_another()
             try:
                 raw.execute("BEGIN IMMEDIATE")
                 result = work()
@@ -42,20 +43,16 @@ class WritableDatabase(Database):
             finally:
                 if raw.in_transaction:
                     raw.execute("ROLLBACK")
+            self._files.refuse_another_log()
             with contextlib.suppress(OSError):  # what is committed stays so, whatever becomes of the checkpoint
                 self._guard.committed(raw)
         return result
 
-    def _refuse_another_file(self) -> None:
-        # SQLite goes on writing into a file that was deleted, and lays its log over one that was put in its place.
-        if identity(self._settings.path) != self._file:
-            hint = (
-                "Put the file back, or start again with the one that is there; what was committed is in the old file."
-            )
-            raise StoreUnavailable("the database was moved, deleted or replaced", store=self.url, hint=hint)
-
     def close(self) -> None:
+        if self._files.kept():
+            return
         super().close()
+        self._files.close()
         self._guard.close()
 
 

@@ -15,7 +15,7 @@ import loom
 from loom.core.ids import ExecutionId
 from loom.devtools.conformance.logs import first
 from loom.kernel.errors import LogCorrupt
-from loom.plugins.sqlite import SqliteStorage
+from loom.plugins.sqlite import SqliteStorage, taken_away
 from loom.plugins.sqlite.schema import SCHEMA_VERSION
 from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound, StoreUnavailable
 from loom.spi.event_store import ExecutionQuery
@@ -36,6 +36,27 @@ if child == 0:
     os._exit(0)
 os.waitpid(child, 0)
 """
+
+LOOK = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT * FROM events').fetchall()"
+
+WRITE = """
+import sqlite3, sys
+sqlite3.connect(sys.argv[1]).executescript("CREATE TABLE others (a); INSERT INTO others VALUES (1)")
+"""
+
+
+COUNT = """
+import sqlite3, sys
+raw = sqlite3.connect(sys.argv[1])
+assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+sys.exit(raw.execute("SELECT count(*) FROM others").fetchone()[0])
+"""
+
+
+async def ran_elsewhere(code: str, file: Path) -> int:
+    """Run *code* in another process, and return the status with which it ended."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, file, stderr=subprocess.DEVNULL)
+    return await process.wait()
 
 
 async def test_no_effect_runs_once_the_database_is_gone(tmp_path: Path) -> None:
@@ -60,6 +81,86 @@ async def test_no_effect_runs_once_the_database_is_gone(tmp_path: Path) -> None:
 
     assert ran == [0, 1]
     await app.close()
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+async def test_no_effect_runs_once_the_write_ahead_log_is_deleted_and_what_was_committed_is_moved_into_the_database(
+    tmp_path: Path, looked_at: bool
+) -> None:
+    file, ran = tmp_path / "loom.db", []
+
+    @loom.step
+    async def work(n: int) -> int:
+        ran.append(n)
+        if len(ran) == 2:
+            (tmp_path / "loom.db-wal").unlink()
+            if looked_at:
+                await ran_elsewhere(LOOK, file)
+        return n
+
+    @loom.flow
+    async def flow(ctx: loom.Context) -> int:
+        return sum([await ctx.run(work, n) for n in range(5)])
+
+    app = loom.define_config(flows=[flow], storage=loom.sqlite_storage(file))
+
+    with pytest.raises(StoreUnavailable, match=r"write-ahead log .* was deleted") as refused:
+        await app.runtime.start(flow, id="f")
+    with pytest.raises(StoreUnavailable, match=r"write-ahead log .* was deleted"):
+        await app.runtime.start(flow, id="g")
+
+    assert ran == [0, 1]
+    assert "Nothing is lost" in refused.value.hint
+    await app.close()
+    raw = sqlite3.connect(file)
+    [completed] = raw.execute("SELECT count(*) FROM events WHERE type = 'STEP_COMPLETED'").fetchone()
+    assert completed in (1, 2)  # of the second it depends on when the loss was seen, before its commit or after it
+    raw.close()
+
+
+async def test_a_log_in_which_somebody_else_has_written_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "loom.db"
+    storage = SqliteStorage(file)
+    await storage.append([first(ExecutionId("a"), b"0")])
+    for beside in ("loom.db-wal", "loom.db-shm"):
+        (tmp_path / beside).unlink()
+    await ran_elsewhere(WRITE, file)
+
+    with pytest.raises(StoreUnavailable, match="write-ahead log") as refused:
+        await storage.append([first(ExecutionId("b"), b"0")])
+
+    assert "MiB of log here" in refused.value.hint
+    await storage.close()
+    assert await ran_elsewhere(COUNT, file) == 1
+
+
+async def test_a_database_whose_index_of_the_log_was_deleted_is_not_written_to_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taken_away, "_BETWEEN_LOOKS_S", 0.0)
+    storage = SqliteStorage(tmp_path / "loom.db")
+    await storage.append([first(ExecutionId("a"), b"0")])
+    (tmp_path / "loom.db-shm").unlink()
+
+    with pytest.raises(StoreUnavailable, match="index of the database's write-ahead log"):
+        await storage.append([first(ExecutionId("b"), b"0")])
+
+    await storage.close()
+
+
+async def test_what_sqlite_does_to_its_log_itself_is_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taken_away, "_BETWEEN_LOOKS_S", 0.0)
+    file = tmp_path / "loom.db"
+    storage = SqliteStorage(file)
+    await storage.append([first(ExecutionId("a"), b"0")])
+    for pragma in ("wal_checkpoint(TRUNCATE)", "wal_checkpoint(RESTART)", "journal_size_limit = 0"):
+        other = sqlite3.connect(file)
+        other.execute(f"PRAGMA {pragma}")
+        other.close()
+        await storage.append([first(ExecutionId(pragma), b"0")])
+
+    assert len(await storage.find(ExecutionQuery())) == 4
+    await storage.close()
 
 
 async def test_who_only_looks_is_told_that_the_database_is_gone_and_sees_the_one_that_is_put_there(
