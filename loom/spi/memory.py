@@ -173,7 +173,7 @@ class MemoryStorage(
     def _body(self, row: ExecutionRow, field: Field) -> str:
         log = self._logs.get(row.execution_id)
         kept = log.models.get((field.model, field.version)) if log is not None else None
-        return kept.row.body.decode() or "{}" if kept is not None else "{}"
+        return kept.row.body.decode("utf-8", "surrogateescape") or "{}" if kept is not None else "{}"
 
     async def row(self, execution_id: ExecutionId) -> ExecutionRow | None:
         """Return the index row of one execution, None when there is no such execution."""

@@ -255,13 +255,16 @@ class _Parser:
                 attribute = self._take().text
             if attribute:
                 return _Tested(f"attr.{attribute}", Field("attr", attribute), "attribute")
-        if token.kind == "word" and (found := self._column(token)) is not None:
+        if token.kind in ("word", "quoted") and (found := self._column(token)) is not None:
             return _Tested(token.text, found, "attribute")
         raise self._no_field(token)
 
     def _column(self, token: _Token) -> Field | None:
         """Return what *token* names in the rows of a read model, None where it names nothing there."""
-        model, dot, name = token.text.rpartition(".")
+        model, dot, name = ("", "", token.text) if token.kind == "quoted" else token.text.rpartition(".")
+        following = self._next
+        if dot and not name and following.kind == "quoted" and following.at == token.stop:
+            name = self._take().text
         of = [each for each in self._columns if each.model == model or not dot]
         found = [each for each in of if name in each.names]
         if len(found) > 1:

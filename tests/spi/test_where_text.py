@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loom.spi.where import Among, Compared, Every, Field, Known, Not, Some, Where, both, fields_of, searchable
-from loom.spi.where_text import DEPTH_MAX, FIELDS, TESTS_MAX, WhereInvalid, parse_where
+from loom.spi.where import Among, Compared, Every, Field, Known, Not, Some, Where, both, fields_of, odd_row, searchable
+from loom.spi.where_text import DEPTH_MAX, FIELDS, TESTS_MAX, Columns, WhereInvalid, parse_where
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -50,6 +50,32 @@ def refused(text: str) -> WhereInvalid:
 )
 def test_a_condition_is_read(text: str, where: Where) -> None:
     assert parsed(text) == where
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("cost = 5", "cost"),
+        ("totals.cost = 5", "cost"),
+        ('"cost" = 5', "cost"),
+        ('totals."a b" = 5', "a b"),
+        ("'a b' = 5", "a b"),
+        ('totals."x.y" = 5', "x.y"),
+        (r'"q\"q" = 5', 'q"q'),
+        ('totals."status" = 5', "status"),
+    ],
+)
+def test_a_name_of_a_row_is_quoted_where_it_is_no_plain_word(text: str, name: str) -> None:
+    columns = [Columns("totals", "1", frozenset({"cost", "a b", "x.y", 'q"q', "status"}))]
+
+    assert parse_where(text, now_ms=NOW, columns=columns) == Among(Field("row", name, "totals", "1"), (5, "5"))
+
+
+def test_a_quoted_name_that_no_row_has_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(WhereInvalid, match="the rows of totals have no 'a  b', at character 1 ") as refused:
+        parse_where('totals."a  b" = 5', now_ms=NOW, columns=[Columns("totals", "1", frozenset({"a b"}))])
+
+    assert refused.value.hint == "They have a b."
 
 
 def test_and_binds_before_or() -> None:
@@ -212,3 +238,19 @@ def test_what_can_be_searched_for_is_what_every_database_holds() -> None:
     assert dict(found) == {"t": "x", "n": 5, "f": 0.5, "b": True}
     assert type(found["n"]) is int
     assert [dict(searchable(text)) for text in ("{}", "[]", "{", "")] == [{}, {}, {}, {}]
+
+
+def test_a_row_that_a_database_might_read_another_way_is_odd() -> None:
+    for plain in (b"", b"{}", b'{"a":1,"b":"\xc3\xbc","c":[1.5,null,true]}', b'{"q\\"q":-9223372036854775808}'):
+        assert odd_row(plain) is None, plain
+    odd = {
+        b'{"a":1,"a":2}': '{"a":2}',
+        b'{"a": 1}': '{"a":1}',
+        b'{"\\u0061":1,"b":"\\ud800"}': "{}",
+        b'{"a":"\xff"}': "{}",
+        b'{"a":"\\u0000","b":1}': '{"b":1}',
+        b'{"a":18446744073709551615,"b":[1]}': '{"a":1.8446744073709552e19}',
+        b"[1]": "{}",
+        b"no": "{}",
+    }
+    assert {body: json.loads(odd_row(body) or "null") for body in odd} == {body: json.loads(odd[body]) for body in odd}

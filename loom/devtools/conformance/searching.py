@@ -161,6 +161,28 @@ class SearchConformance:
         assert await found("cost = null") == ["k", "j", "h", "g", "f", "e"]
         assert await found("not cost > 5") == ["k", "j", "i", "h", "g", "f", "e", "c", "b", "a"]
 
+    async def test_what_a_row_says_is_the_same_to_every_store(self, store: Storage) -> None:
+        if not isinstance(store, ReadModelStore):
+            return
+        bodies = {
+            "a": b'{"cost":1,"cost":5}',
+            "b": b'{"cost":5,"who":"\xff"}',
+            "c": b'{"c\\u006fst":5}',
+            "d": b'{"cost":5,"who":"\\ud800"}',
+            "e": b'{"who \\"is\\" it":"Ada","cost": 5}',
+            "f": b"[5]",
+        }
+        lives = await _rows(store, **{name: {} for name in bodies})
+        rows = [ModelRow(ExecutionId(name), lives[name], 0, body) for name, body in bodies.items()]
+        assert await store.put_model_rows("totals", "1", rows) == [True] * len(rows)
+
+        names = Columns("totals", "1", frozenset({"cost", "who", 'who "is" it'}))
+        assert await _found(store, "cost = 5", names) == ["e", "c", "a"]
+        assert await _found(store, "cost = 1", names) == []
+        assert await _found(store, "cost = null", names) == ["f", "d", "b"]
+        assert await _found(store, r'totals."who \"is\" it" = Ada', names) == ["e"]
+        assert await _found(store, "'who \"is\" it' ~ da and not who = x", names) == ["e"]
+
     async def test_rows_that_go_forward_are_found_by_what_they_say_now(self, store: Storage) -> None:
         if not isinstance(store, ReadModelStore):
             return

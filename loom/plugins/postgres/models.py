@@ -12,6 +12,7 @@ from loom.plugins.postgres.settings import PostgresSettings
 from loom.spi.event_store import Head
 from loom.spi.read_model_store import Behind, ModelRow, ModelRows
 from loom.spi.tables import AFTER_EVERY_ID
+from loom.spi.where import odd_row
 
 T = TypeVar("T")
 
@@ -20,14 +21,15 @@ T = TypeVar("T")
 _LOCK: Final = "SELECT FROM loom.executions WHERE run = ANY ($1::bigint[]) ORDER BY id FOR KEY SHARE"
 # No row is ahead of its log, of another life than the present one, or older than the one in its place.
 _PUT: Final = """
-    INSERT INTO loom.model_rows AS m (model, version, run, sequence, since, body)
-    SELECT $1, $2, e.run, given.sequence, loom.clock_ms($3), nullif(given.body, '')
-    FROM unnest($4::bigint[], $5::text[], $6::bigint[], $7::bytea[]) AS given(run, id, sequence, body)
+    INSERT INTO loom.model_rows AS m (model, version, run, sequence, since, body, odd)
+    SELECT $1, $2, e.run, given.sequence, loom.clock_ms($3), nullif(given.body, ''), given.odd
+    FROM unnest($4::bigint[], $5::text[], $6::bigint[], $7::bytea[], $8::text[]) AS given(run, id, sequence, body, odd)
     JOIN loom.executions AS e ON e.run = given.run AND e.id = given.id
     WHERE e.length > given.sequence AND given.sequence >= 0
       AND NOT EXISTS (SELECT FROM loom.models_erased AS x WHERE x.run = e.run)
     ORDER BY e.id
-    ON CONFLICT (model, version, run) DO UPDATE SET sequence = excluded.sequence, body = excluded.body
+    ON CONFLICT (model, version, run) DO UPDATE
+    SET sequence = excluded.sequence, body = excluded.body, odd = excluded.odd
     WHERE excluded.sequence > m.sequence
     RETURNING run
 """
@@ -164,6 +166,7 @@ def _apart(rows: Sequence[ModelRow]) -> list[list[ModelRow]]:
 
 async def _put(raw: Raw, of: tuple[str, str, int | None], rows: Sequence[ModelRow]) -> list[bool]:
     runs, ids = [row.incarnation for row in rows], [row.execution_id for row in rows]
-    given = (runs, ids, [row.sequence for row in rows], [row.body for row in rows])
+    odd = [odd_row(row.body) for row in rows]
+    given = (runs, ids, [row.sequence for row in rows], [row.body for row in rows], odd)
     kept = {row[0] for row in await raw.fetch(_PUT, *of, *given)}
     return [row.incarnation in kept for row in rows]

@@ -30,7 +30,7 @@ _READ_AS: Final[Mapping[Literal["text", "number", "truth"], str]] = {
 # Looked up run by run, by the key: OFFSET keeps the server from reading the bodies of all runs.
 _ROW: Final = """(
     SELECT CASE WHEN strpos(said, '\\u0000') = 0 THEN said::json ELSE loom.odd_json(said) END -> ?::text AS value
-    FROM (SELECT convert_from(body, 'UTF8') AS said FROM loom.model_rows
+    FROM (SELECT CASE WHEN odd IS NULL THEN convert_from(body, 'UTF8') ELSE odd END AS said FROM loom.model_rows
           WHERE model = ? AND version = ? AND run = e.run AND body IS NOT NULL OFFSET 0) AS rows
 ) AS m"""
 

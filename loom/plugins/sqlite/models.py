@@ -14,17 +14,19 @@ from loom.spi.clock import Clock
 from loom.spi.event_store import Head
 from loom.spi.read_model_store import Behind, ModelRow, ModelRows
 from loom.spi.tables import AFTER_EVERY_ID
+from loom.spi.where import odd_row
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 # No row is ahead of its log, of another life than the present one, or older than the one in its place.
 _PUT: Final = """
-    INSERT INTO model_rows (model, version, run, sequence, since, body)
-    SELECT :model, :version, run, :sequence, :now, nullif(:body, x'')
+    INSERT INTO model_rows (model, version, run, sequence, since, body, odd)
+    SELECT :model, :version, run, :sequence, :now, nullif(:body, x''), :odd
     FROM executions WHERE run = :run AND id = :id AND length > :sequence AND :sequence >= 0
       AND run NOT IN (SELECT run FROM models_erased)
-    ON CONFLICT (model, version, run) DO UPDATE SET sequence = excluded.sequence, body = excluded.body
+    ON CONFLICT (model, version, run) DO UPDATE
+    SET sequence = excluded.sequence, body = excluded.body, odd = excluded.odd
     WHERE excluded.sequence > model_rows.sequence
 """
 _ALL: Final = "AND e.id > :after AND e.id >= :prefix AND e.id < :end ORDER BY e.id LIMIT :limit"
@@ -119,7 +121,7 @@ def _put(raw: sqlite3.Connection, given: Mapping[str, Any], rows: Sequence[Model
     kept = []
     for row in rows:
         values = {"run": row.incarnation, "id": row.execution_id, "sequence": row.sequence, "body": row.body}
-        kept.append(raw.execute(_PUT, {**given, **values}).rowcount == 1)
+        kept.append(raw.execute(_PUT, {**given, **values, "odd": odd_row(row.body)}).rowcount == 1)
     return kept
 
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from loom.spi.errors import StoreCorrupt, StoreNewer, StoreNotFound, StoreUnavailable
 
 APPLICATION_ID: Final = 0x4C6F6F6D  # "Loom"
-SCHEMA_VERSION: Final = 13
+SCHEMA_VERSION: Final = 14
 VIEWS: Final = ("loom_runs", "loom_events", "loom_attributes", "loom_gates", "loom_read_models")
 """What people may read with SQL (docs/guide/sql.md)."""
 

@@ -38,11 +38,19 @@ _IS_OF: Final[Mapping[Literal["text", "number", "truth"], str]] = {
     "truth": "type IN ('true', 'false')",
 }
 _IS_KNOWN: Final = f"({' OR '.join(_IS_OF.values())})"
-_ROW: Final = """(
-    SELECT json_type(CAST(body AS TEXT), ?) AS type, json_extract(CAST(body AS TEXT), ?) AS value,
-           json_extract(CAST(body AS TEXT), ?, ?) AS pair
-    FROM model_rows WHERE model = ? AND version = ? AND run = executions.run AND json_valid(CAST(body AS TEXT))
-)"""
+_OF_RUN: Final = """
+    FROM (SELECT coalesce(odd, CAST(body AS TEXT)) AS said FROM model_rows WHERE model = ? AND version = ? AND run = executions.run)
+    WHERE json_valid(said)
+"""
+_ROW: Final = (
+    f"(SELECT json_type(said, ?) AS type, json_extract(said, ?) AS value, json_extract(said, ?, ?) AS pair {_OF_RUN})"
+)
+# A path of SQLite says no name that JSON says with a backslash: such a one is looked for among all.
+_ROW_BY_KEY: Final = f"""(
+    SELECT each.type AS type, each.atom AS value, json_array(each.atom) AS pair
+    FROM (SELECT said {_OF_RUN} AND json_type(said) = 'object') AS row, json_each(row.said) AS each WHERE each.key = ?
+)"""  # noqa: S608  # our own text
+
 _NEGATED: Final = """CASE
     WHEN (SELECT count(*) FROM attributes WHERE name = ?) = (SELECT count(*) FROM executions)
     THEN +executions.run IN (SELECT run FROM attributes WHERE name = ? AND NOT ({told}))
@@ -84,14 +92,13 @@ class _SqliteDialect:
         return Sql(f"NOT {text}" if negated else text, values)
 
     def row(self, leaf: Leaf, *, negated: bool) -> Sql:
-        field = leaf.field
-        if '"' in field.attribute:
-            return Sql("1" if negated else "0")  # a path of SQLite cannot say it
+        field, no = leaf.field, "NOT " if negated else ""
         told, values = _of_body(leaf)
-        text = f"EXISTS (SELECT 1 FROM {_ROW} WHERE {told})"  # noqa: S608  # our own text
-        return Sql(
-            f"NOT {text}" if negated else text, (*[f'$."{field.attribute}"'] * 4, field.model, field.version, *values)
-        )
+        if orjson.dumps(field.attribute) != f'"{field.attribute}"'.encode():
+            text = f"{no}EXISTS (SELECT 1 FROM {_ROW_BY_KEY} WHERE {told})"  # noqa: S608  # our own text, here and below
+            return Sql(text, (field.model, field.version, field.attribute, *values))
+        text = f"{no}EXISTS (SELECT 1 FROM {_ROW} WHERE {told})"  # noqa: S608
+        return Sql(text, (*[f'$."{field.attribute}"'] * 4, field.model, field.version, *values))
 
 
 class _SetsDialect(_SqliteDialect):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from loom.plugins.postgres import PostgresStorage, reading
 from loom.spi.event_store import IndexRow
 from loom.spi.where import Where
+from tests.plugins.model_rows import bodies, conditions, found_as_said
 from tests.plugins.postgres.server import Server
 from tests.plugins.wheres import runs, same_found, wheres
 
@@ -48,4 +49,29 @@ def test_what_is_found_of_much_is_what_is_found_in_memory(
 async def _same(server: Server, rows: Sequence[IndexRow], asked: Sequence[Where]) -> None:
     store = PostgresStorage(await server.emptied())
     await same_found(store, rows, asked)
+    await store.close()
+
+
+@pytest.mark.proves("BEY-03", "STO-08")
+@few
+@given(rows=bodies, asked=st.lists(conditions, min_size=1, max_size=20))
+def test_rows_of_read_models_are_found_by_what_they_say(
+    server: Server, rows: Sequence[bytes], asked: Sequence[Where]
+) -> None:
+    asyncio.run(_found(server, rows, asked))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@many
+@given(rows=bodies, asked=st.lists(conditions, min_size=1, max_size=20))
+def test_many_rows_of_read_models_are_found_by_what_they_say(
+    server: Server, rows: Sequence[bytes], asked: Sequence[Where]
+) -> None:
+    asyncio.run(_found(server, rows, asked))
+
+
+async def _found(server: Server, rows: Sequence[bytes], asked: Sequence[Where]) -> None:
+    store = PostgresStorage(await server.emptied())
+    await found_as_said(store, rows, asked)
     await store.close()

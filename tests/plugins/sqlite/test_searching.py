@@ -16,8 +16,10 @@ from loom.core.ids import ExecutionId
 from loom.devtools.conformance.logs import INDEX, first
 from loom.plugins.sqlite import SqliteStorage, reading, searching
 from loom.spi.event_store import ExecutionQuery, IndexRow
+from loom.spi.memory import MemoryStorage
 from loom.spi.where import Where
 from loom.spi.where_text import parse_where
+from tests.plugins.model_rows import bodies, conditions, found_as_said
 from tests.plugins.wheres import runs, same_found, wheres
 
 few = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -72,3 +74,33 @@ async def test_it_finds_the_same_whichever_index_it_begins_with(
 
     assert found[0] == found[1] == sorted((f"r{n}" for n in range(60) if n % 7 == 3 and n % 3), reverse=True)
     await store.close()
+
+
+@pytest.mark.proves("BEY-03", "STO-08")
+@few
+@given(rows=bodies, asked=st.lists(conditions, min_size=1, max_size=20))
+def test_rows_of_read_models_are_found_by_what_they_say(
+    tmp_path: Path, rows: Sequence[bytes], asked: Sequence[Where]
+) -> None:
+    async def both() -> None:
+        await found_as_said(MemoryStorage(), rows, asked)
+        store = SqliteStorage(tmp_path / f"{next(numbers)}.db")
+        await found_as_said(store, rows, asked)
+        await store.close()
+
+    asyncio.run(both())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@many
+@given(rows=bodies, asked=st.lists(conditions, min_size=1, max_size=20))
+def test_many_rows_of_read_models_are_found_by_what_they_say(
+    tmp_path: Path, rows: Sequence[bytes], asked: Sequence[Where]
+) -> None:
+    async def found() -> None:
+        store = SqliteStorage(tmp_path / f"{next(numbers)}.db")
+        await found_as_said(store, rows, asked)
+        await store.close()
+
+    asyncio.run(found())
