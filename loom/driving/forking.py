@@ -7,12 +7,12 @@ resumes it. The children that the source waited for then are forked with it, as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from loom import values
 from loom.core import facts as f
-from loom.core.child_names import CHILD_TOPIC, SPAWN
+from loom.core.child_names import CHILD_TOPIC
 from loom.core.envelope import EDITED, EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.ids import ID_LENGTH_MAX, ExecutionId, execution_id, label
@@ -27,12 +27,12 @@ from loom.driving.edit_fitting import fitted
 from loom.driving.edits import Edit, Placed, placed
 from loom.driving.errors import CompactedForkPoint, ExecutionAlreadyExists, ExecutionNotFound, ForkRefused
 from loom.driving.fork_points import compacted_through, known_last, prefix_of
-from loom.driving.loading import newest
-from loom.driving.parents import sends_of
-from loom.driving.reading import read_log, refuse_newer, refuse_newer_rules
+from loom.driving.parents import sends_of, tells_of_child
+from loom.driving.reading import refuse_newer, refuse_newer_rules
 from loom.driving.snapshot_codecs import unpacked
 from loom.driving.snapshots import snapshot_of
 from loom.driving.stored_log import StoredLog, log_of
+from loom.driving.unsettled import unsettled_at
 from loom.spi.event_fork import EventFork, Source, SourceLacking
 from loom.spi.event_store import Append, Appended, Conflict, ExecutionQuery, ExecutionRow, Lane, Send
 from loom.spi.snapshot_store import Snapshot, SnapshotStore
@@ -64,7 +64,8 @@ class Wish(NamedTuple):
 class Origin(NamedTuple):
     """The beginning of a log: its events so far, and their fold under the id of the fork.
 
-    *base* is the state in place of events that the source does not have any more, None where it has all.
+    Of the settled calls of *state* some may be left out, none that tells of a child. *base* is the state in place of events that
+    the source does not have any more, None where it has all.
     """
 
     source: Source
@@ -107,21 +108,12 @@ def unheard(state: ExecutionState) -> list[ExecutionId]:
     """Return the children that the run had started, and whose end it had not received."""
     started: dict[str, None] = {}
     heard: set[str] = set()
-    for start, outcome in state.settled:
+    for start, outcome in filter(tells_of_child, state.settled):
         if outcome.type == "STEP_COMPLETED":
-            if SPAWN in start.payload.id and _is_spawn(start):
-                started[outcome.payload.result] = None
-        elif outcome.type == "MESSAGE_RECEIVED":
+            started[outcome.payload.result] = None
+        else:
             heard.add(start.payload.topic.removeprefix(CHILD_TOPIC))
     return [ExecutionId(child) for child in started if child not in heard][::-1]
-
-
-def _is_spawn(start: Event) -> bool:
-    """Whether a start is that of the step with which `loom.spawn` starts a child."""
-    name = start.payload.id.rpartition("/")[2]
-    return (
-        bool(name.startswith(SPAWN)) and isinstance(start.payload.args, Mapping) and "on_cancel" in start.payload.args
-    )
 
 
 class Forking:
@@ -303,27 +295,22 @@ class Forking:
         Raises:
             CompactedForkPoint: some of it is gone, and no snapshot stands there.
         """
-        log = await self._from_snapshot(row, through)
-        is_whole = log is not None
-        if log is None:
+        state, base = await self._unsettled(row, through), None
+        if state is None:
             log = await prefix_of(self._storage, row, through)
-        if log.base is not None:
-            refuse_newer_rules(row.execution_id, log.base.facts.rules)
-        refuse_newer(log.tail)
-        state = log.state()._replace(execution_id=fork_id)
-        return Origin(Source(row.execution_id, row.incarnation, through), state, None if is_whole else log.base)
+            if log.base is not None:
+                refuse_newer_rules(row.execution_id, log.base.facts.rules)
+            refuse_newer(log.tail)
+            state, base = log.state(), log.base
+        state = state._replace(execution_id=fork_id)
+        return Origin(Source(row.execution_id, row.incarnation, through), state, base)
 
-    async def _from_snapshot(self, row: ExecutionRow, through: int) -> StoredLog | None:
-        """Return what comes after the newest snapshot up to event *through*, None where there is none, or the log is not whole."""
-        store, run_id = self._storage, row.execution_id
-        if not isinstance(store, SnapshotStore):
-            return None
-        if compacted_through(await store.snapshots(run_id, row.incarnation)) >= 0:
-            return None
-        base = await newest(store, row, upto=through)
-        if base is None:
-            return None
-        return StoredLog(run_id, await read_log(store, run_id, start=base.length, length=through + 1), base)
+    async def _unsettled(self, row: ExecutionRow, through: int) -> ExecutionState | None:
+        store = self._storage
+        is_compacted = isinstance(store, SnapshotStore) and (
+            compacted_through(await store.snapshots(row.execution_id, row.incarnation)) >= 0
+        )
+        return None if is_compacted else await unsettled_at(store, row, through)
 
     async def _as_it_was(self, child: ExecutionId, parent: Origin) -> tuple[ExecutionRow, int] | None:
         """Return the link of *child* that was the last at the time of *parent*, and its last event then.

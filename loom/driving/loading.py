@@ -7,7 +7,7 @@ taken events out of the log is there no way but by its checkpoint.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from loom.core.collecting import collected_later
@@ -21,6 +21,7 @@ from loom.driving.errors import ExecutionNotFound, SnapshotUnusable
 from loom.driving.reading import read_log, refuse_newer, refuse_newer_rules
 from loom.driving.run_reader import RunReader
 from loom.driving.snapshots import state_of
+from loom.driving.state_codec import decode
 from loom.driving.stored_log import checkpoint_of
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import fold
@@ -117,15 +118,20 @@ def _missing(events: _Events, row: ExecutionRow, begun: ExecutionState | None) -
     return next((at for at, found in zip(expected, there, strict=False) if at != found), first + len(there))
 
 
-async def newest(storage: RunReader, row: ExecutionRow, *, upto: int) -> ExecutionState | None:
-    """Return the state of the newest snapshot up to event *upto*; None where there is none that can be used, or that is worth it."""
+async def newest(
+    storage: RunReader, row: ExecutionRow, *, upto: int, read: Callable[[bytes], ExecutionState] = decode
+) -> ExecutionState | None:
+    """Return the state of the newest snapshot up to event *upto*, as *read* makes it of its text.
+
+    None where there is none that can be used, or that is worth it.
+    """
     if upto < TAIL_MIN or not isinstance(storage, SnapshotStore):
         return None
     snapshot = await storage.latest_snapshot(row.execution_id, row.incarnation, upto=upto)
     if snapshot is None:
         return None
     try:
-        return state_of(snapshot, is_needed=snapshot.head.is_checkpoint)
+        return state_of(snapshot, is_needed=snapshot.head.is_checkpoint, read=read)
     except SnapshotUnusable as error:
         warnings.warn(SnapshotIgnored(f"{error}; the log is folded instead"), stacklevel=2)
         return None

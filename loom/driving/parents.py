@@ -6,13 +6,14 @@ child ends anew, in another generation, and tells so anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loom import values
-from loom.core.child_names import CHILD_TOPIC
+from loom.core.child_names import CHILD_TOPIC, SPAWN
+from loom.core.envelope import EventEnvelope
 from loom.core.ids import ExecutionId
-from loom.core.state import ExecutionState
+from loom.core.state import ExecutionState, Settled
 from loom.spi.event_store import Send
 
 
@@ -34,6 +35,22 @@ def sends_of(state: ExecutionState) -> Sequence[Send]:
     body = {"topic": CHILD_TOPIC + child, "message": values.encode(message)}
     key = f"child:{child}:{facts.generation}"
     return (Send(ExecutionId(parent["execution_id"]), "message", key, state.at, values.dumps(body)),)
+
+
+def tells_of_child(settled: Settled) -> bool:
+    """Whether a call that is settled started a child, or received the end of one."""
+    start, outcome = settled
+    if outcome.type == "STEP_COMPLETED":
+        return SPAWN in start.payload.id and _is_spawn(start)
+    return outcome.type == "MESSAGE_RECEIVED" and bool(start.payload.topic.startswith(CHILD_TOPIC))
+
+
+def _is_spawn(start: EventEnvelope[Any]) -> bool:
+    """Whether a start is that of the step with which `loom.spawn` starts a child."""
+    name = start.payload.id.rpartition("/")[2]
+    return (
+        bool(name.startswith(SPAWN)) and isinstance(start.payload.args, Mapping) and "on_cancel" in start.payload.args
+    )
 
 
 def tells_of_failure(topic: str, message: Any) -> bool:

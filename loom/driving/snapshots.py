@@ -6,6 +6,7 @@ states as the code did that made it. Whoever is refused here folds the log inste
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from loom.core.ids import Incarnation
@@ -58,8 +59,10 @@ def is_readable(head: SnapshotHead) -> bool:
     return all(map(_is_read, (head.fold_version, head.state_codec_version), _PRESENT))
 
 
-def state_of(snapshot: Snapshot, *, is_needed: bool = False) -> ExecutionState:
-    """Return the state that *snapshot* holds.
+def state_of(
+    snapshot: Snapshot, *, is_needed: bool = False, read: Callable[[bytes], ExecutionState] = decode
+) -> ExecutionState:
+    """Return the state that *snapshot* holds, or what *read* makes of its text.
 
     One of other versions is refused, since its log can be folded again; where it *is_needed*, because events before it are
     gone, one of an earlier minor version is read, with what has been added since as it begins.
@@ -71,7 +74,7 @@ def state_of(snapshot: Snapshot, *, is_needed: bool = False) -> ExecutionState:
     if why := _refusal(snapshot, is_needed=is_needed):
         raise _unusable(head, why)
     try:
-        state = decode(unpacked(snapshot.body, head.codec))
+        state = read(unpacked(snapshot.body, head.codec))
     except (ValueError, CodecNotAvailable) as error:
         raise _unusable(head, str(error)) from error
     if (state.execution_id, state.sequence) != (head.execution_id, head.sequence):

@@ -10,14 +10,16 @@ What this file knows of the state is its present shape; whoever changes that cha
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, repeat
 from operator import itemgetter, sub
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import orjson
 from rpds import HashTrieMap, List
 
+from loom.core.child_names import CHILD_TOPIC, SPAWN
 from loom.core.collecting import collected_later
 from loom.core.envelope import NO_METADATA, EventEnvelope
 from loom.core.facts import UserEvent
@@ -32,6 +34,13 @@ STATE_CODEC_VERSION: Final = "1.0.0"
 Event: TypeAlias = EventEnvelope[Any]
 Places: TypeAlias = Mapping[int, int]
 """The place of an event among those that are written, by the identity of the object."""
+
+
+class _Events(Protocol):
+    """The events that a state names by their place."""
+
+    def __getitem__(self, place: int, /) -> Event: ...
+
 
 _EXACT_MAX: Final = 1 << 53
 """The differences of numbers below fit into 64 bits."""
@@ -63,9 +72,25 @@ def decode(body: bytes) -> ExecutionState:
     Raises:
         NotAState: it is no JSON, lacks something, or was written by code that knows more.
     """
+    return _decoded(body, _whole)
+
+
+def decode_unsettled(body: bytes) -> ExecutionState:
+    """Return the state that *body* was encoded from, with those of its settled calls alone that may tell of children.
+
+    A long run has settled nearly all that it asked, and who does not look at that need not have it made: of the rest there is
+    little, and only that is read.
+
+    Raises:
+        As `decode`.
+    """
+    return _decoded(body, _unsettled)
+
+
+def _decoded(body: bytes, read: Callable[[JsonObject], ExecutionState]) -> ExecutionState:
     try:
         with collected_later():
-            return _read(orjson.loads(body))
+            return read(orjson.loads(body))
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         raise NotAState(f"{type(error).__name__}: {error}") from error
 
@@ -155,10 +180,22 @@ def _changed(record: RunFacts | Attempts, places: Places) -> JsonObject:
 # ---- reading
 
 
-def _read(whole: JsonObject) -> ExecutionState:
+def _whole(whole: JsonObject) -> ExecutionState:
     run_id = ExecutionId(whole["execution_id"])
     events = list(chain.from_iterable(_events(run_id, group) for group in whole["events"]))
-    newest_first: List[Settled] = List(_pairs(whole["settled"], events)[::-1])
+    return _read(whole, events, _pairs(whole["settled"], events))
+
+
+def _unsettled(whole: JsonObject) -> ExecutionState:
+    events = _OneByOne(ExecutionId(whole["execution_id"]), whole["events"])
+    about = set(_about_children(whole["events"]))
+    places = [pair for pair in zip(*map(_values, whole["settled"]), strict=True) if pair[0] in about] if about else []
+    return _read(whole, events, [Settled(events[start], events[outcome]) for start, outcome in places])
+
+
+def _read(whole: JsonObject, events: _Events, settled: Sequence[Settled]) -> ExecutionState:
+    run_id = ExecutionId(whole["execution_id"])
+    newest_first: List[Settled] = List(settled[::-1])
     attempts: dict[int, Attempts] = {s: _record(Attempts, changed, events) for s, changed in whole["attempts"]}
     return ExecutionState(
         run_id,
@@ -172,6 +209,57 @@ def _read(whole: JsonObject) -> ExecutionState:
         HashTrieMap({each.start.sequence: each for each in _pairs(whole["cuts"], events)}),
         _record(RunFacts, whole["facts"], events),
     )
+
+
+def _about_children(groups: Sequence[JsonObject]) -> Iterator[int]:
+    """Return the places of what may have started a child, or waited for the end of one."""
+    for begin, group in zip(_begins(groups), groups, strict=False):
+        fields = group["fields"]
+        if group["version"] < _row(group["type"])[1]:  # its fields may have had other names
+            yield from range(begin, begin + _length(group["sequence"]))
+        yield from (begin + at for at, id in enumerate(_values(fields.get("id", []))) if SPAWN in id)
+        yield from (begin + at for at, topic in enumerate(_values(fields.get("topic", []))) if CHILD_TOPIC in topic)
+
+
+def _begins(groups: Sequence[JsonObject]) -> list[int]:
+    """Return the place of the first event of each group, and at last the number of all events."""
+    return list(accumulate((_length(group["sequence"]) for group in groups), initial=0))
+
+
+class _OneByOne:
+    """The events of all *groups* by their place, each made when it is asked for first."""
+
+    def __init__(self, run_id: ExecutionId, groups: Sequence[JsonObject]) -> None:
+        self._run_id, self._groups, self._begins = run_id, groups, _begins(groups)
+        self._opened: dict[int, JsonObject] = {}
+        self._made: dict[int, Event] = {}
+
+    def __getitem__(self, place: int) -> Event:
+        if place not in self._made:
+            number = bisect_right(self._begins, place) - 1
+            if number not in self._opened:
+                self._opened[number] = _opened(self._groups[number])
+            [self._made[place]] = _events(self._run_id, _single(self._opened[number], place - self._begins[number]))
+        return self._made[place]
+
+
+def _opened(group: JsonObject) -> JsonObject:
+    """Return a group whose columns are as long as they say, so that any of its events is found."""
+    fields = {name: _values(column) for name, column in group["fields"].items()}
+    return {**group, "sequence": _values(group["sequence"]), "at": _values(group["at"]), "fields": fields}
+
+
+def _single(group: JsonObject, at: int) -> JsonObject:
+    """Return of an opened group the event *at* that place alone."""
+    about = group.get("metadata", {}).get(str(at), NO_METADATA)
+    fields = {name: [column[at]] for name, column in group["fields"].items()}
+    return {
+        **group,
+        "sequence": [group["sequence"][at]],
+        "at": [group["at"][at]],
+        "fields": fields,
+        "metadata": {"0": about},
+    }
 
 
 def _events(run_id: ExecutionId, group: JsonObject) -> Sequence[Event]:
@@ -218,21 +306,28 @@ def _values(column: Any) -> Sequence[Any]:
     return [value] * count
 
 
-def _picked(column: Any, events: Sequence[Event]) -> Sequence[Event]:
+def _length(column: Any) -> int:
+    """Return how many values a *column* has."""
+    if type(column) is list:
+        return len(column)
+    return len(column[_GROWING]) if _GROWING in column else int(next(iter(column.values()))[-1])
+
+
+def _picked(column: Any, events: _Events) -> Sequence[Event]:
     """Return the events at the places that *column* names."""
     return list(map(events.__getitem__, _values(column)))
 
 
-def _pairs(columns: Any, events: Sequence[Event]) -> list[Settled]:
+def _pairs(columns: Any, events: _Events) -> list[Settled]:
     starts, outcomes = columns
     return list(map(_new, repeat(Settled), zip(_picked(starts, events), _picked(outcomes, events), strict=True)))
 
 
-def _by_start(column: Any, events: Sequence[Event]) -> HashTrieMap[int, Event]:
+def _by_start(column: Any, events: _Events) -> HashTrieMap[int, Event]:
     return HashTrieMap({event.sequence: event for event in _picked(column, events)})
 
 
-def _record(kind: Any, changed: JsonObject, events: Sequence[Event]) -> Any:
+def _record(kind: Any, changed: JsonObject, events: _Events) -> Any:
     if unknown := changed.keys() - set(kind._fields):
         raise ValueError(f"{kind.__name__} with {', '.join(sorted(unknown))}")
     return kind(**{name: _ODD[name].read(value, events) if name in _ODD else value for name, value in changed.items()})
@@ -242,7 +337,7 @@ class _Odd(NamedTuple):
     """How a field is written and read that is no JSON."""
 
     write: Callable[[Any, Places], Any]
-    read: Callable[[Any, Sequence[Event]], Any]
+    read: Callable[[Any, _Events], Any]
 
 
 _new: Final[Any] = tuple.__new__
