@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from loom.kernel.codec import decode_events
 from loom.spi.event_store import Storage
@@ -20,6 +20,9 @@ from loom_cli.tui.loading import opened, rest
 from loom_cli.tui.model import Model, at_event
 from loom_cli.tui.open_log import OpenLog
 from loom_cli.watching import is_terminal
+
+_DRAWN_A_SECOND: Final = "120"
+"""Textual draws so often at most, and reads it when it is imported. A key waits half as long for its turn as by its own 60."""
 
 
 async def _read(storage: Storage, text: str) -> OpenLog:
@@ -93,6 +96,7 @@ class Debugging:
         raise Usage("loom debug needs a terminal", hint=hint)
 
     def _debugger(self, text: str, at: int | None, against: int | None) -> Any:
+        os.environ.setdefault("TEXTUAL_FPS", _DRAWN_A_SECOND)
         try:
             import textual  # noqa: F401
         except ModuleNotFoundError as missing:

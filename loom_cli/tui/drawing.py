@@ -50,7 +50,6 @@ class Drawing:
         self._sources: dict[str, Sources] = {}
         self._looks_for: str | None = None
         self._has_grown = False
-        self._looked: tuple[object, ...] = ()
 
     def listing(self, id: str) -> Listing:
         return self._app.screen_stack[0].query_one(f"#{id}", Listing)
@@ -105,10 +104,7 @@ class Drawing:
         def line_of(row: int, width: int) -> Line:
             return row_line(log, model, moves.event_of_row(model, log, row), width)
 
-        looks = (log, model.mark, model.clock, model.only_matches, log.sift, log.sifted, log.total, self._app.size)
-        count, cursor = moves.rows_shown(model, log), moves.row_of_event(model, log)
-        self.listing("timeline").show(count, line_of, cursor, is_same=looks == self._looked)
-        self._looked = looks
+        self.listing("timeline").show(moves.rows_shown(model, log), line_of, moves.row_of_event(model, log))
 
     def pane(self) -> None:
         """Draw the pane that is chosen."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
-from typing import Final
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from loom_cli.safe_text import safe
-from loom_cli.screen import Styled
+from loom_cli.screen import Pieces, Styled
 
 Line = Iterable[Styled]
 
@@ -57,19 +57,39 @@ _STYLES: Final = {
 """The roles of text. Blue, orange, yellow and bluish green are told apart by most eyes; what they say is said by a sign or a word too."""
 
 
+_KEPT: Final = 1024
+"""So many lines are kept as cells. A list that has moved by a line has nearly all that it had, and cells take long to make."""
+
+
 @cache
 def style_of(roles: str) -> Style:
     """Return how text of these roles, words of `_STYLES`, looks."""
     return Style.combine([Style.null(), *(_STYLES[role] for role in roles.split())])
 
 
-def strip_of(line: Line, width: int, base: Style) -> Strip:
+@lru_cache(maxsize=_KEPT)
+def strip_of(line: Pieces, width: int, base: Style) -> Strip:
     """Return *line* as cells: harmless, and cut to *width*."""
     segments = [Segment(safe(piece.text), base + style_of(piece.style)) for piece in line if piece.text]
     strip = Strip(segments)
     if strip.cell_length <= width:
         return strip.extend_cell_length(width, base)
     return Strip.join([strip.crop(0, width - 1), Strip([Segment("\u2026", base + style_of("quiet"))], 1)])
+
+
+class _Ends(NamedTuple):
+    """What stands before a line of a list, and what the scroll bar shows behind it."""
+
+    lead: str
+    bar: str
+    bar_style: Style
+
+
+@lru_cache(maxsize=_KEPT)
+def _framed_strip(line: Pieces, width: int, base: Style, ends: _Ends) -> Strip:
+    """Return a line of a list between its *ends*."""
+    begin = Strip([Segment(ends.lead, base + style_of("cursor"))], len(ends.lead))
+    return Strip.join([begin, strip_of(line, width, base), Strip([Segment(ends.bar, ends.bar_style)], 1)])
 
 
 class Row(Widget):
@@ -86,7 +106,7 @@ class Row(Widget):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._line: tuple[Styled, ...] = ()
+        self._line: Pieces = ()
 
     @property
     def text(self) -> str:
@@ -107,6 +127,14 @@ class Row(Widget):
         self.post_message(self.Picked(self, event.x))
 
 
+class _Look(NamedTuple):
+    """What is the same for all lines of a list, and takes long to find out: how they look, how wide they are, how many there are."""
+
+    base: Style
+    width: int
+    page: int
+
+
 class Listing(Widget, can_focus=True):
     """Lines of which one is under the cursor. A line is made when it is in sight, and drawn again when it may be another."""
 
@@ -125,7 +153,10 @@ class Listing(Widget, can_focus=True):
         self.count, self.cursor, self.top = 0, -1, 0
         self._lead = 1 if has_cursor else 0  # the sign of the cursor stands in a column of its own
         self._is_dragging = False
-        self._drawn = Style.null(), 1, 1
+        self._look = _Look(Style.null(), 1, 1)
+        self._frame: object = None
+        self._drawn: dict[int, Pieces] = {}
+        """The lines as they were drawn last, by their row."""
         self._line_of: Callable[[int, int], Line] = lambda at, width: ()
 
     @property
@@ -146,20 +177,30 @@ class Listing(Widget, can_focus=True):
         """Return what line *at* says."""
         return "".join(safe(piece.text) for piece in self.line(at))
 
-    def show(self, count: int, line_of: Callable[[int, int], Line], cursor: int, *, is_same: bool = False) -> None:
-        """Draw *count* lines, which *line_of* makes for a width, with the *cursor* in sight; -1: there is none.
-
-        *is_same* says that the lines are those drawn before, but for where the cursor was and is.
-        """
-        before, top, known = self.cursor, self.top, self.count
+    def show(self, count: int, line_of: Callable[[int, int], Line], cursor: int) -> None:
+        """Draw *count* lines, which *line_of* makes for a width, with the *cursor* in sight; -1: there is none."""
+        before = self.cursor
         self._line_of, self.count = line_of, count
         self.cursor = min(cursor, count - 1)
         self._bring_into_sight()
-        if is_same and (top, known) == (self.top, count):
-            for at in {before, self.cursor}:
-                self.refresh(Region(0, at - self.top, self.size.width, 1))
-        else:
+        if self._frame != self._framed():
             self.refresh()
+            return
+        rows = {y for y, line in self._drawn.items() if self._pieces(y) != line}
+        if self.cursor != before:
+            rows |= {before - self.top, self.cursor - self.top}
+        for y in sorted(rows & self._drawn.keys()):
+            self._drawn[y] = self._pieces(y)
+            self.refresh(Region(0, y, self._look.width + self._lead + 1, 1))
+
+    def _framed(self) -> object:
+        """Return all that every line depends on, and not what it says."""
+        return self.top, self.count, self.size
+
+    def _pieces(self, y: int) -> Pieces:
+        """Return what row *y* says."""
+        at = self.top + y
+        return tuple(self._line_of(at, self._look.width)) if at < self.count else ()
 
     def grow(self, count: int) -> bool:
         """Take that there are more lines; return whether none of them is in sight."""
@@ -188,26 +229,32 @@ class Listing(Widget, can_focus=True):
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        self._drawn = (
-            self.rich_style,
-            self.width,
-            self.page,
-        )  # each takes long to find out, and is the same for all lines
-        return super().render_lines(crop)
+        # Without borders and padding there is nothing to add to a line, and without that most lines are drawn as they were.
+        if self._frame != self._framed():
+            self._frame = self._framed()
+            self._drawn.clear()
+        self._look = _Look(self.rich_style, self.width, self.page)
+        strips = [self.render_line(y) for y in crop.line_range]
+        background = self.background_colors[1]
+        for each in self.get_line_filters():
+            strips = [strip.apply_filter(each, background) for strip in strips]
+        first, last = crop.column_span
+        return [strip.crop(first, last) for strip in strips]
 
     def render_line(self, y: int) -> Strip:
-        base, width, _ = self._drawn
+        base, width, _ = self._look
+        if y not in self._drawn:
+            self._drawn[y] = self._pieces(y)
         at = self.top + y
-        line = self._line_of(at, width) if at < self.count else ()
         is_chosen = at == self.cursor and at < self.count
         if is_chosen:
             base += style_of("chosen" if self.has_focus else "chosen_beside")
-        lead = Strip([Segment(("\u258c" if is_chosen else " ") * self._lead, base + style_of("cursor"))], self._lead)
-        return Strip.join([lead, strip_of(line, width, base), Strip([Segment(*self._bar(y))], 1)])
+        lead = ("\u258c" if is_chosen else " ") * self._lead
+        return _framed_strip(self._drawn[y], width, base, _Ends(lead, *self._bar(y)))
 
     def _bar(self, y: int) -> tuple[str, Style]:
         """Return what the scroll bar shows in row *y*."""
-        base, _, page = self._drawn
+        base, _, page = self._look
         if self.count <= page:
             return " ", base
         size = max(page * page // self.count, 1)

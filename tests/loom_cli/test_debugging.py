@@ -25,7 +25,7 @@ from loom.lenses.folding import state_digest
 from loom.plugins.sqlite import SqliteStorage
 from loom_cli.exits import ExitCode
 from loom_cli.tui.app import Debugger
-from loom_cli.tui.widgets import Listing, Row
+from loom_cli.tui.widgets import Listing, Row, strip_of
 from tests.benchmarks.debugging import filled
 from tests.loom_cli.conftest import Project
 from tests.loom_cli.terminal import environment, loom
@@ -34,8 +34,10 @@ HARMFUL = ("\x1b]52", "\x9b", "\x07", "\u202e", "\x00")
 
 
 @asynccontextmanager
-async def looking(project: Project, run: str, size: tuple[int, int] = (120, 40), **given: Any) -> AsyncIterator[Looker]:
-    storage = SqliteStorage(project.store, readonly=True)
+async def looking(
+    project: Project, run: str, size: tuple[int, int] = (120, 40), *, store: Path | None = None, **given: Any
+) -> AsyncIterator[Looker]:
+    storage = SqliteStorage(store or project.store, readonly=True)
     app = Debugger(storage, run, now_ms=lambda: project.now_ms, **given)
     async with app.run_test(size=size) as pilot:
         looker = Looker(app, pilot)
@@ -335,6 +337,27 @@ async def test_a_long_log_is_read_behind_the_first_screen(tmp_path: Path) -> Non
         await looker.press("D")
         assert state_digest(app.log_.moments.now) in "\n".join(looker.pane())
     await storage.close()
+
+
+async def test_a_line_that_was_in_sight_is_not_made_anew(tmp_path: Path) -> None:
+    await filled(tmp_path / "long.db", 3000, 20_000)
+    async with looking(Project(tmp_path, 0), "long-1", store=tmp_path / "long.db") as looker:
+        await looker.type("colon", "1500")
+        for key in ("up", "down"):
+            made = strip_of.cache_info().misses
+            await looker.press(key)
+            assert strip_of.cache_info().misses - made < 15, "two lists of some thirty lines are in sight"
+
+
+async def test_what_is_drawn_line_by_line_is_what_is_drawn_at_once(project: Project) -> None:
+    async with looking(project, "refund-41") as looker:
+        for key in ("2", "up", "1", "up", "down", "tab", "down", "space", "tab", "g", "G", "3", "down", "4", "5", "6"):
+            await looker.press(key)
+            drawn = looker.drawn()
+            for size in ((130, 41), (120, 40)):
+                await looker.pilot.resize_terminal(*size)
+                await looker.pilot.pause()
+            assert looker.drawn() == drawn, key
 
 
 async def test_events_that_happen_meanwhile_are_followed_at_the_end_only(project: Project) -> None:
