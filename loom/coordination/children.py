@@ -167,8 +167,9 @@ def await_child(ctx: Context, child: Child[R], /, *, timeout: timedelta | None =
         return waiting.again(message)
     if child.id in waiting.heard:
         raise InvalidDeclaration(f"{child.id} is awaited already", hint="Await it in one place, and share the result.")
+    receiving = ctx.receive(waiting.topic, expects=Message, timeout=timeout)  # refused, it is awaited nowhere
     waiting.listen()
-    return waiting.first(ctx.receive(waiting.topic, expects=Message, timeout=timeout))
+    return waiting.first(receiving)
 
 
 class _Waiting(Generic[R]):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, overload
 
 from loom.core.block import Scope
-from loom.core.durations import milliseconds
+from loom.core.durations import timeout_ms
 from loom.core.ids import label
 from loom.core.json import JsonObject
 from loom.core.step import Step
@@ -100,9 +101,9 @@ class Branching:
         others attached as notes.
         """
         count = len(branches[0] if _is_mapping(branches) else branches)
-        if not 1 <= n <= count:
-            raise ValueError(f"the first {n} of {count} branches")
-        tally = Tally(wanted=n, failures_max=count - n)
+        if not (_is_count(n) and n <= count):
+            raise ValueError(f"the first {n!r:.60} of {count} branches")
+        tally = Tally(wanted=int(n), failures_max=count - int(n))
         return self._branches("first", branches, name, shapes=(as_list, as_dict), tally=tally)
 
     @overload
@@ -137,7 +138,7 @@ class Branching:
         """
         about: JsonObject = {"kind": "scope"}
         if timeout is not None:
-            about["timeout_ms"] = milliseconds(timeout)
+            about["timeout_ms"] = timeout_ms(timeout)
         return self._block(Opening(about, name))
 
     @overload
@@ -163,8 +164,8 @@ class Branching:
         """
         if isinstance(items, (set, frozenset)):
             raise TypeError("ctx.map takes items in an order; sort the set first")
-        if limit is not None and limit < 1:
-            raise ValueError(f"limit={limit}: at least one branch at once")
+        if limit is not None and not _is_count(limit):
+            raise ValueError(f"limit={limit!r:.60}: a number of branches, at least one at once")
         branches = [branch_of(fn, item) for item in items]
         names = list(map(str, range(len(branches))))
         return self._open(Opening({"kind": "map", "branches": len(names)}, name, names, branches, limit=limit))
@@ -197,6 +198,10 @@ class Branching:
 
     def _block(self, opening: Opening) -> Scope:
         raise NotImplementedError
+
+
+def _is_count(number: Any) -> bool:
+    return isinstance(number, Integral) and int(number) >= 1
 
 
 def _is_mapping(branches: Sequence[Any]) -> bool:

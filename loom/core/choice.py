@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 
@@ -18,3 +20,20 @@ class Choice:
     policy: Any = None
     propensity: float | None = None
     context: Any = None
+
+    @staticmethod
+    def of(chosen: Any) -> Choice:
+        """Return what a chooser returned as a choice, its propensity as a number that a log keeps.
+
+        Raises:
+            TypeError, ValueError: the propensity is no number, or no finite one.
+        """
+        choice = chosen if isinstance(chosen, Choice) else Choice(value=chosen)
+        given: Any = choice.propensity
+        if given is None:
+            return choice
+        if not isinstance(given, Real):
+            raise TypeError(f"a propensity is a number, not {type(given).__name__}")
+        if not math.isfinite(given):
+            raise ValueError(f"a propensity is a probability, not {given}")
+        return replace(choice, propensity=float(given))

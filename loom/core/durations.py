@@ -22,6 +22,18 @@ def milliseconds(duration: timedelta | float) -> int:
     return round(given.total_seconds() * 1000)
 
 
+def timeout_ms(timeout: timedelta | float | None) -> int | None:
+    """Return the argument *timeout* of a syscall in whole milliseconds, None where there is none.
+
+    Raises:
+        InvalidDeclaration: as for `milliseconds`; it names the argument.
+    """
+    try:
+        return None if timeout is None else milliseconds(timeout)
+    except InvalidDeclaration as error:
+        raise InvalidDeclaration(f"timeout: {error}", hint=error.hint) from error
+
+
 def instant(when: object) -> int:
     """Return *when* as milliseconds since the epoch.
 

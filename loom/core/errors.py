@@ -34,9 +34,10 @@ class InvalidId(LoomError, ValueError):
     code = "invalid-id"
     hint = "Use up to 200 characters without spaces or control characters; names in code are words."
 
-    def __init__(self, *, kind: str, text: str) -> None:
-        self.kind, self.text = kind, text
-        super().__init__(f"{text[:80]!r} cannot be the id of {'an' if kind[0] in 'aeiou' else 'a'} {kind}")
+    def __init__(self, *, kind: str, text: object) -> None:
+        self.kind, self.text = kind, text if isinstance(text, str) else type(text).__name__
+        shown = repr(str.__str__(text)[:80]) if isinstance(text, str) else f"what is no text but a {self.text}"
+        super().__init__(f"{shown} cannot be the id of {'an' if kind[0] in 'aeiou' else 'a'} {kind}")
 
 
 class InvalidDeclaration(LoomError, TypeError):

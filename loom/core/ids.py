@@ -19,6 +19,7 @@ ContentRef = NewType("ContentRef", str)
 ID_LENGTH_MAX: Final = 200
 _ID: Final = re.compile(r"[^\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _NAME: Final = re.compile(r"[^\W\d][\w.\-]*")
+_WHOLE: Final = re.compile(r"[^\ud800-\udfff]+")
 _REF: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -29,9 +30,9 @@ def execution_id(text: str) -> ExecutionId:
         InvalidId: it is empty (reserved, ADR 0107 of the spec), longer than 200 characters, or holds white
             space, control characters or lone surrogates.
     """
-    if not text or len(text) > ID_LENGTH_MAX or not _ID.fullmatch(text):
+    if not _is_short_text(text) or not _ID.fullmatch(text):
         raise InvalidId(kind="execution", text=text)
-    return ExecutionId(text)
+    return ExecutionId(str.__str__(text))
 
 
 def content_ref(text: str) -> ContentRef:
@@ -40,11 +41,11 @@ def content_ref(text: str) -> ContentRef:
     Raises:
         InvalidId: it is no SHA-256 in small hexadecimal digits.
     """
-    if not _REF.fullmatch(text):
+    if not _is_short_text(text) or not _REF.fullmatch(text):
         refused = InvalidId(kind="content", text=text)
         refused.hint = "It is 64 small hexadecimal digits, as `loom show` prints it; nothing was looked for."
         raise refused
-    return ContentRef(text)
+    return ContentRef(str.__str__(text))
 
 
 def declared_name(kind: str, text: str) -> str:
@@ -53,17 +54,22 @@ def declared_name(kind: str, text: str) -> str:
     Raises:
         InvalidId: it does not start with a letter or `_`, or holds another character.
     """
-    if len(text) > ID_LENGTH_MAX or not _NAME.fullmatch(text):
+    if not _is_short_text(text) or not _NAME.fullmatch(text):
         raise InvalidId(kind=kind, text=text)
-    return text
+    return str.__str__(text)
 
 
 def label(kind: str, text: str) -> str:
     """Return *text* as the label of a gate, timer, event and the like: up to 200 characters of any script.
 
     Raises:
-        InvalidId: it is empty, longer, or holds half of a surrogate pair.
+        InvalidId: it is no text, empty, longer, or holds half of a surrogate pair.
     """
-    if not text or len(text) > ID_LENGTH_MAX or any("\ud800" <= sign <= "\udfff" for sign in text):
+    if not _is_short_text(text) or not (text.isascii() or _WHOLE.fullmatch(text)):
         raise InvalidId(kind=kind, text=text)
-    return text
+    return str.__str__(text)
+
+
+def _is_short_text(text: object) -> bool:
+    """Whether *text* may be a name. One of a subclass of `str` may, and becomes plain text: a log keeps no other."""
+    return isinstance(text, str) and 0 < len(text) <= ID_LENGTH_MAX

@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from numbers import Integral
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from loom.core.claims import NO_CONTENT, ClaimCheck, Claimed, StepContent
 from loom.core.errors import InvalidDeclaration, StepNotDurable
 from loom.core.failures import FailureTypes
-from loom.core.ids import declared_name
+from loom.core.ids import declared_name, label
 from loom.core.inside import INSIDE
 from loom.core.retry import ONCE, Retry
 
@@ -118,13 +119,14 @@ class Step(Generic[P, R_co]):
 
     def named(self, name: str) -> Step[P, R_co]:
         """Return the step under an id of its own; calling it again with equal arguments is served the first outcome."""
-        return replace(self, naming=Naming("name", name))
+        return replace(self, naming=Naming("name", label("step", name)))
 
     def retried(self, n: int) -> Step[P, R_co]:
         """Return the step as the author's own *n*-th deliberate retry (`charge#retry:1`)."""
-        if n < 1:
+        number: Any = n
+        if not isinstance(number, Integral) or n < 1:
             raise InvalidDeclaration(f"{self.id}.retried({n}): deliberate retries are counted from 1")
-        return replace(self, naming=Naming("retry", str(n)))
+        return replace(self, naming=Naming("retry", str(int(n))))
 
     def undone_by(self, undo: Step[P, Any]) -> Undoable[P, R_co]:
         """Return the step together with the one that undoes it, for `saga.run`: both take the same parameters.

@@ -13,14 +13,15 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, C
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, Unpack, overload
 
 from loom import values
 from loom.core.branching import Branching, Opening
 from loom.core.derived import derived_uuid, fraction
-from loom.core.durations import instant, milliseconds
+from loom.core.durations import instant, milliseconds, timeout_ms
 from loom.core.envelope import AS_OF
 from loom.core.errors import UnknownFlow
+from loom.core.gate_options import SuspendOptions, checked
 from loom.core.identity import Tag
 from loom.core.ids import label as check_label
 from loom.core.inline import inline_step
@@ -47,14 +48,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 KERNEL_ABI: Final = "1.0.0"
-
-
-class SuspendOptions(TypedDict, total=False):
-    """What `Context.suspend` takes beside label and type; see there."""
-
-    show: Any
-    timeout: timedelta | None
-    key: str | None
 
 
 class Context(Entering, Branching):
@@ -199,13 +192,8 @@ class Context(Entering, Branching):
             GateTimedOut: nobody answered within *timeout*. It is never an approval.
         """
         branch = self._enter("suspend")
-        check_label("gate", label)
-        key, timeout = options.get("key"), options.get("timeout")
-        if key is not None:
-            check_label("key", key)
-        timeout_ms = None if timeout is None else milliseconds(timeout)
-        show = values.encode(options.get("show"))
-        gate = GateSyscall(label, show=show, expects=expects, timeout_ms=timeout_ms, key=key)
+        label, (shown, timeout_ms, key) = check_label("gate", label), checked(options)
+        gate = GateSyscall(label, show=values.encode(shown), expects=expects, timeout_ms=timeout_ms, key=key)
         return self._drive.asking.outcome(self._call(branch, gate, branch.mint(label), gate.asked()))
 
     @overload
@@ -226,9 +214,8 @@ class Context(Entering, Branching):
             ReceiveTimedOut: none came within *timeout*.
         """
         branch = self._enter("receive")
-        check_label("topic", topic)
-        timeout_ms = None if timeout is None else milliseconds(timeout)
-        receive = ReceiveSyscall(topic, expects=expects, timeout_ms=timeout_ms)
+        topic = check_label("topic", topic)
+        receive = ReceiveSyscall(topic, expects=expects, timeout_ms=timeout_ms(timeout))
         return self._drive.asking.outcome(self._call(branch, receive, branch.mint(topic), receive.asked()))
 
     @syscall
@@ -244,8 +231,8 @@ class Context(Entering, Branching):
         return self._timer(branch, TimerSyscall(due_at=instant(when)), name)
 
     def _timer(self, branch: Branch, timer: TimerSyscall, name: str) -> Coroutine[Any, Any, None]:
-        check_label("timer", name)
-        return self._drive.asking.outcome(self._call(branch, timer, branch.mint(name), timer.asked()))
+        text = branch.mint(check_label("timer", name))
+        return self._drive.asking.outcome(self._call(branch, timer, text, timer.asked()))
 
     @asynccontextmanager
     async def shield(self) -> AsyncIterator[None]:
@@ -293,7 +280,7 @@ class Context(Entering, Branching):
             DecisionFailed: the chooser raised.
         """
         branch = self._enter("decide")
-        check_label("decision", name)
+        name = check_label("decision", name)
         given = None if candidates is None else list(candidates) if _is_plain(candidates) else candidates
         encoded = values.encode(given)
         decision = DecisionSyscall(chooser, given, encoded, policy)
@@ -303,7 +290,7 @@ class Context(Entering, Branching):
     def emit(self, type: str, data: Any = None, /) -> Coroutine[Any, Any, None]:
         """Append a domain event of your own type, once; it stands in the log as `user.<type>`."""
         branch = self._enter("emit")
-        check_label("event", type)
+        type = check_label("event", type)
         encoded = values.encode(data)
         call = self._call(branch, EmitSyscall(USER_PREFIX + type, encoded), branch.mint(type), encoded)
         return self._drive.asking.outcome(call)
@@ -312,7 +299,7 @@ class Context(Entering, Branching):
     def stream(self, label: str, source: AsyncIterable[T], /) -> Coroutine[Any, Any, list[T]]:
         """Pass the pieces of *source* to live listeners as they come; record and return the list of them once."""
         branch = self._enter("stream")
-        check_label("stream", label)
+        label = check_label("stream", label)
         call = self._call(branch, StreamSyscall(label, source), branch.mint(label), label)
         return self._drive.asking.outcome(call)
 

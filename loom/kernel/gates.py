@@ -23,6 +23,7 @@ class GateSyscall:
     def __init__(self, label: str, *, show: Any, expects: Any, timeout_ms: int | None, key: str | None) -> None:
         self.label, self.show, self.expects = label, show, expects
         self.timeout_ms, self.key = timeout_ms, key
+        self.schema = values.expected(expects, f"expects of the gate {label}")
         self.codec = values.codec_for(expects)
 
     def asked(self) -> JsonObject:
@@ -34,7 +35,7 @@ class GateSyscall:
             ordinal=call.ordinal,
             digest=call.digest,
             label=self.label,
-            schema=values.schema(self.expects),
+            schema=values.loads(self.schema),
             show=self.show,
             shown=values.digest(self.show) if self.show is not None else None,
             key=self.key,

@@ -33,13 +33,13 @@ class ReceiveSyscall:
 
     def __init__(self, topic: str, *, expects: Any, timeout_ms: int | None) -> None:
         self.topic, self.expects, self.timeout_ms = topic, expects, timeout_ms
+        values.expected(expects, f"expects of the topic {topic}")  # what fits no message is not the sender's mistake
         self.codec = values.codec_for(expects)
 
     def asked(self) -> JsonObject:
         return {"topic": self.topic, "timeout_ms": self.timeout_ms}
 
     def begin(self, call: Call, drive: Drive) -> None:
-        values.schema(self.expects)  # an annotation that fits no message is the author's mistake, not the sender's
         due_at = None if self.timeout_ms is None else drive.now_ms() + self.timeout_ms
         generation = drive.state.facts.generation or None
         awaited = f.MessageAwaited(call.id, call.ordinal, call.digest, self.topic, due_at, generation)

@@ -54,10 +54,7 @@ class DecisionSyscall:
         chosen = self.chooser(*given)
         if inspect.isawaitable(chosen):
             chosen = await chosen
-        if not isinstance(chosen, Choice):
-            chosen = Choice(value=chosen)
-        if chosen.propensity is not None and not isinstance(chosen.propensity, (int, float)):
-            raise TypeError(f"a propensity is a number, not {type(chosen.propensity).__name__}")
+        chosen = Choice.of(chosen)
         policy = chosen.policy if chosen.policy is not None else self.policy
         return {
             "choice": values.encode(chosen.value),

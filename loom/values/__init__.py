@@ -27,7 +27,7 @@ from loom.core.json import Json
 from loom.core.missing import MISSING
 from loom.values import encoding, revival
 from loom.values.canonical import alike, canonical, digest, dumps, loads
-from loom.values.payloads import InvalidPayload, Problem, check, parse, plain, schema
+from loom.values.payloads import InvalidPayload, Problem, check, expected, parse, plain, schema
 from loom.values.places import Place, has_defaults, place_of
 from loom.values.shapes import Trouble
 
@@ -48,6 +48,7 @@ __all__ = [
     "digest",
     "dumps",
     "encode",
+    "expected",
     "loads",
     "parse",
     "plain",

@@ -111,16 +111,27 @@ def schema(annotation: Any) -> JsonObject:
     return typing.cast(JsonObject, orjson.loads(_schema_bytes(annotation)))
 
 
+def expected(annotation: Any, at: str) -> bytes:
+    """Return the JSON Schema of *annotation* as the bytes that are kept for the next call; *at* is what refusals call it.
+
+    Raises:
+        InvalidDeclaration: pydantic cannot describe it.
+    """
+    try:
+        return _schema_bytes(annotation)
+    except InvalidDeclaration as error:
+        raise InvalidDeclaration(f"{at}: {error}", hint=error.hint) from error
+
+
 def _schema_bytes(annotation: Any) -> bytes:
     return b"{}" if is_open(annotation) else _cached(_new_schema, annotation)
 
 
 def _new_schema(annotation: Any) -> bytes:
-    from pydantic.errors import PydanticUserError
-
+    adapter = _adapter(annotation)
     try:
-        return orjson.dumps(_adapter(annotation).json_schema())
-    except PydanticUserError as error:
+        return orjson.dumps(adapter.json_schema())
+    except Exception as error:  # an author's own type says by any error that it has no schema
         raise _undescribable(annotation, error) from error
 
 
@@ -180,14 +191,13 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 def _new_adapter(annotation: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
-    from pydantic.errors import PydanticUserError
 
     try:
         adapter = TypeAdapter(_accepted_by_pydantic(annotation))
         if not adapter.pydantic_complete:  # a forward reference: resolved now, or told now
             adapter.rebuild()
         return adapter
-    except (PydanticUserError, NameError) as error:
+    except Exception as error:  # text that is no annotation, or what an author's own type raises, as well as pydantic's
         raise _undescribable(annotation, error) from error
 
 
@@ -195,12 +205,12 @@ def _undescribable(annotation: Any, error: Exception) -> InvalidDeclaration:
     hint = "Annotate with a pydantic model, a dataclass, a TypedDict or types of the standard library."
     if getattr(error, "code", None) == "typed-dict-version":
         hint = "Below Python 3.12 take TypedDict from typing_extensions instead of typing."
-    reason = str(error).splitlines()[0]
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
     return InvalidDeclaration(f"a payload cannot be validated as {_annotation_name(annotation)}: {reason}", hint=hint)
 
 
 def _annotation_name(annotation: Any) -> str:
-    return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+    return annotation.__qualname__ if isinstance(annotation, type) else f"{annotation!s:.200}"
 
 
 def _accepted_by_pydantic(annotation: Any) -> Any:

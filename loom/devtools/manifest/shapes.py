@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from loom import spi, values
-from loom.core import arms, block, state
+from loom.core import arms, block, gate_options, state
 from loom.core.facts import UserEvent
 from loom.core.json import JsonObject
 from loom.core.views import OpenGate
@@ -63,7 +63,7 @@ def event_schema(events: Mapping[str, EventType] = EVENTS) -> JsonObject:
 
 def kernel_abi(kind: type = context.Context) -> JsonObject:
     """Return the shape of what a flow is given."""
-    parts = {"suspend options": record(context.SuspendOptions)} | {
+    parts = {"suspend options": record(gate_options.SuspendOptions)} | {
         each.__name__: interface(each) for each in (block.Scope, block.ScopeTask, arms.Gate, arms.Timer, arms.Topic)
     }
     return {**interface(kind), **parts}
