@@ -22,7 +22,7 @@ from loom.core.schedule import Schedule
 from loom.core.step import Step
 from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
-from loom.driving.simulating import Simulator, simulators_of
+from loom.driving.simulating import Simulator, simulators_of, stand_ins_of
 from loom.driving.snapshot_codecs import checked_codec, checked_every
 from loom.rings.citing import ContentCiting
 from loom.rings.claim_check import ClaimChecking
@@ -43,6 +43,10 @@ from loom.spi.versions import require
 
 class ManifestWarning(UserWarning):
     """The code scan saw a flow that nobody registered."""
+
+
+class SimulatorsWarning(UserWarning):
+    """Simulators were declared where nothing is kept, as for a test: they stand in for steps in forks alone."""
 
 
 class LoomApp:
@@ -83,6 +87,20 @@ class LoomApp:
     def guarded(self, guard: BodyGuard) -> LoomApp:
         """Return this app with the bodies of its flows watched by *guard*: on the same storage, with the same resources."""
         return self._with(self.storage, self.content, guard=guard)
+
+    def with_steps(self, stand_ins: Mapping[Step[Any, Any], Callable[..., Any]]) -> LoomApp:
+        """Return this app with functions in the place of what steps and tools do, for a test: `app.with_steps({ship: fake_ship})`.
+
+        A stand-in is plain or `async`, takes what the step takes, by the same names (or `**given`), and its `StepContext` if it wants it.
+        All else is the step's: id, retries, timeout, declared failures, what is recorded. On the same storage, with the same
+        resources; every run of this app calls them, by whichever verb it is driven.
+
+        Raises:
+            InvalidDeclaration: a key is no step, a value no function, or the two take different parameters.
+        """
+        return self._with(
+            self.storage, self.content, effects=self.runtime.effects.with_stand_ins(stand_ins_of(stand_ins))
+        )
 
     def on(self, storage: Storage) -> LoomApp:
         """Return this app with its flows and resources on another *storage*, and the contents that are there."""
@@ -154,7 +172,8 @@ def define_config(
     time, longer than which no other waits for it should it be lost. *nesting_max* is how many ancestors a child run may have.
     *on_change* says what becomes of runs whose code has changed: `check` drives on what still fits, `refuse` none, `allow` is
     lenient about arguments.
-    *simulators* are functions by the step (or its id) that they stand in for, in forks that are resumed with `simulate`.
+    *simulators* are functions by the step (or its id) that they stand in for, in forks that are resumed with `simulate`, and nowhere
+    else: any other run does its steps for real. What a test has in the place of steps is `app.with_steps({...})`.
     *guard* watches what the bodies of flows do themselves: `loom.devtools.strict.Strict()`, while developing. *content* is where
     results go that steps claim: unless given, where *storage* says (docs/guide/content.md).
     A store that keeps snapshots is given one of a long run when it parks, and after every *snapshot_every* events where that is
@@ -169,11 +188,12 @@ def define_config(
         HooksNotKept: *storage* cannot tell what has changed, which *gate_hooks* need.
     """
     _refuse_others(flows, schedules, read_models)
+    _tell(simulator_warnings(simulators or {}, storage), on_warn, SimulatorsWarning)
     storage = storage or MemoryStorage()
     hooks = checked_hooks(gate_hooks or {}, storage)
     own, tools = [*flows, *flows_from(*flow_modules), *hook_flows(hooks)], steps_from(*flow_modules, *step_modules)
     registry = Registry(own, [*steps, *tools], schedules, read_models=read_models, hooks=hooks)
-    _tell(manifest_warnings(manifest or (), registry), on_warn or _warn)
+    _tell(manifest_warnings(manifest or (), registry), on_warn, ManifestWarning)
     _require_versions(storage=storage, clock=clock, entropy=entropy, host=host, authorizer=authorizer, content=content)
     held = Resources({**(resources or {}), **hook_resources(hooks, storage, clock or SystemClock())})
     contents = content_of(storage) if content is None else content
@@ -254,10 +274,17 @@ def _positive(name: str, seconds: float) -> float:
     return seconds
 
 
-def _tell(lines: Iterable[str], warn: Callable[[str], None]) -> None:
+def simulator_warnings(simulators: Mapping[Any, Simulator], storage: Storage | None) -> list[str]:
+    """Return a line where simulators look like the fakes of a test, which they are not: no store is named beside them."""
+    if not simulators or storage is not None:
+        return []
+    told = "simulators stand in for steps in forks that are resumed with simulate=True; any other run does its steps for real"
+    return [f"{told}. In a test, use app.with_steps({{step: fake}}); storage=MemoryStorage() says that forks are meant"]
+
+
+def _tell(lines: Iterable[str], on_warn: Callable[[str], None] | None, category: type[UserWarning]) -> None:
     for line in lines:
-        warn(line)
-
-
-def _warn(line: str) -> None:
-    warnings.warn(ManifestWarning(line), stacklevel=5)
+        if on_warn is not None:
+            on_warn(line)
+        else:
+            warnings.warn(category(line), stacklevel=3)

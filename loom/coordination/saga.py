@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from loom.core.failures import CompensationFailed, StepFailed, failure_from
+from loom.core.failures import CompensationFailed, StepFailed, TypedFailure, failure_from
 from loom.core.json import JsonObject
 from loom.core.step import Naming, Step, Undoable
 from loom.kernel.calls import DriveEnding
@@ -44,7 +44,9 @@ class Saga:
 
             await saga.run(book_flight.undone_by(cancel_flight), reference, trip)
 
-        What the undo needs to find what was done is an argument of both: a reference made by `ctx.uuid()`, say.
+        The undo is called whatever became of the step: one that failed, or was cut off, may have been done all the same. So it looks
+        up what was done, by an argument of both: a reference made by `ctx.uuid()`, say. A declared failure that is among the
+        `unless` of the pair says that nothing was, and the undo is not called then.
 
         Raises:
             TypeError, NotSerializable: the arguments do not fit; nothing was recorded, and nothing will be undone.
@@ -55,7 +57,16 @@ class Saga:
         registered = _undo(step.undo, args, kwargs)
         running = self._ctx.run(step.step, *args, **kwargs)
         self._undos.append(registered)
-        return running
+        return self._unless_failed(running, registered, step) if step.unless else running
+
+    async def _unless_failed(self, running: Coroutine[Any, Any, R], undo: _Undo, pair: Undoable[Any, R]) -> R:
+        """Return what *running* gives; forget *undo* where it fails as what there is nothing to undo of."""
+        try:
+            return await running
+        except Exception as failure:
+            if _channel(failure, pair.step) in pair.unless:
+                self._undos = [each for each in self._undos if each is not undo]
+            raise
 
     def undo(self, undo: Step[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Have *undo* called with arguments of its own, should the saga fail. Say so before you do what it undoes.
@@ -111,6 +122,13 @@ def _undo(undo: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     binding = binding_of(undo)
     arguments, _ = binding.encode(args, kwargs)
     return _Undo(replace(undo, naming=Naming("compensate")), binding, arguments)
+
+
+def _channel(failure: Exception, step: Step[Any, Any]) -> str | None:
+    """Return the name by which *step* declares *failure*, None where it does not."""
+    if isinstance(failure, TypedFailure):
+        return failure.channel
+    return next((name for name, kind in step.failures.items() if kind is type(failure)), None)
 
 
 def _only_puts_away(error: BaseException) -> bool:

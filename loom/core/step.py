@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from numbers import Integral
@@ -128,20 +128,28 @@ class Step(Generic[P, R_co]):
             raise InvalidDeclaration(f"{self.id}.retried({n}): deliberate retries are counted from 1")
         return replace(self, naming=Naming("retry", str(int(n))))
 
-    def undone_by(self, undo: Step[P, Any]) -> Undoable[P, R_co]:
+    def undone_by(self, undo: Step[P, Any], *, unless: Sequence[str] = ()) -> Undoable[P, R_co]:
         """Return the step together with the one that undoes it, for `saga.run`: both take the same parameters.
 
-        *undo* is called whatever became of the step: it has to cope with one that never happened, or happened half.
+        *undo* is called whatever became of the step, also where it FAILED: it has to look up what was done, and cope with a step
+        that never happened, or happened half. Refunding blindly refunds a charge that was declined. *unless* names declared
+        failures that say for sure that there is nothing to undo: `charge.undone_by(refund, unless=["declined"])`.
 
         Raises:
-            InvalidDeclaration: the two take different parameters.
+            InvalidDeclaration: the two take different parameters, or the step declares no failure of that name.
         """
+        for channel in unless:
+            if channel not in self.failures:
+                hint = (
+                    f"Declare it: failures={{{channel!r}: ...}}. Other failures do not tell whether anything was done."
+                )
+                raise InvalidDeclaration(f"{self.id} declares no failure {channel!r}", hint=hint)
         if list(self.signature.parameters) != list(undo.signature.parameters):
             raise InvalidDeclaration(
                 f"{undo.id} cannot undo {self.id}: {undo.signature} is not {self.signature}",
                 hint="Give both the same parameters, or give the undo arguments of its own: saga.undo(undo, ...).",
             )
-        return Undoable(self, undo)
+        return Undoable(self, undo, tuple(unless))
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
@@ -150,10 +158,11 @@ class Step(Generic[P, R_co]):
 
 @dataclass(frozen=True, slots=True)
 class Undoable(Generic[P, R_co]):
-    """A step and the one that undoes it. `Step.undone_by` makes it."""
+    """A step and the one that undoes it, *unless* it failed as one of these. `Step.undone_by` makes it."""
 
     step: Step[P, R_co]
     undo: Step[P, Any]
+    unless: tuple[str, ...] = ()
 
 
 def _takes_context(fn: Callable[..., Any], signature: inspect.Signature) -> bool:
@@ -328,10 +337,14 @@ def tool(
     failures: FailureTypes | None = None,
     claim_check: ClaimCheck[Any] | None = None,
 ) -> Any:
-    """Declare a step that is also reachable by id (`ctx.execute`), with a JSON schema taken from its signature.
+    """Declare a step that a model may call by its id: `ctx.execute("stock", {"item": "lamp"})`.
 
-    Arguments that come by id are validated against the signature before the tool runs. *description* is the
-    docstring unless given; a model reads it.
+    It is found where the app has it: `define_config(steps=[stock])`, or a module of `step_modules`. Arguments that come by id are
+    validated against the signature before the tool runs. *description* is the docstring unless given: hand it to the model, with the
+    `id` and the `signature`. The rest is as in `step`.
+
+    Raises:
+        InvalidDeclaration: the function or the options cannot be honoured.
     """
     decorator = StepDecorator(
         id=id,

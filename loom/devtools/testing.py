@@ -25,7 +25,6 @@ from loom.app.work import worker_of
 from loom.core.errors import InvalidDeclaration, LoomError
 from loom.core.ids import ExecutionId
 from loom.devtools.strict import OTHER_HASHES, Strict
-from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
 from loom.rings.citing import ContentCiting
 from loom.rings.claim_check import ClaimChecking
@@ -132,9 +131,7 @@ class VirtualWorld:
             "clock": self._clock,
             "entropy": SeededEntropy(self._seed + (number << 64)),
             "host": VirtualHost(self._clock, number),
-            "effects": EffectRuntime(
-                around.effects.middleware, threads=OneAtATime(), claims=ClaimChecking(self.storage.content_store())
-            ),
+            "effects": self._app.runtime.effects.on(OneAtATime(), ClaimChecking(self.storage.content_store())),
             "citing": ContentCiting(self.storage.content_store()),
             "grace_s": 0.0,
             "idle_s": 0.0,

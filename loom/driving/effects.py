@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -30,9 +30,20 @@ class EffectRuntime:
         *,
         threads: DaemonThreads | None = None,
         claims: ClaimsResults | None = None,
+        stand_ins: Mapping[str, Step[Any, Any]] | None = None,
     ) -> None:
         self.middleware, self.claims = tuple(middleware), claims
         self._threads = threads or DaemonThreads()
+        self._stand_ins = dict(stand_ins or {})
+
+    def on(self, threads: DaemonThreads, claims: ClaimsResults) -> EffectRuntime:
+        """Return one that runs effects as this does, elsewhere: on *threads*, with contents kept by *claims*."""
+        return EffectRuntime(self.middleware, threads=threads, claims=claims, stand_ins=self._stand_ins)
+
+    def with_stand_ins(self, stand_ins: Mapping[str, Step[Any, Any]]) -> EffectRuntime:
+        """Return one that calls the functions of *stand_ins*, by the id of a step, in the place of those of the steps."""
+        all_of_them = {**self._stand_ins, **stand_ins}
+        return EffectRuntime(self.middleware, threads=self._threads, claims=self.claims, stand_ins=all_of_them)
 
     def chain(self) -> list[str]:
         """Return the names of what an effect passes through, outermost first."""
@@ -50,6 +61,9 @@ class EffectRuntime:
             StepTimedOut: it took longer than the step allows; a thread has ended by then all the same.
             ContentNotWired (at once): its result is to be claimed, and there is no place for contents.
         """
+        stand_in = self._stand_ins.get(step.id)
+        if stand_in is not None:
+            step = replace(step, fn=stand_in.fn, takes_context=stand_in.takes_context)
         if step.claim_check is not None and self.claims is None:
             raise ContentNotWired(what=f"the result of {step.id}")
         if context is not None and self.claims is not None:

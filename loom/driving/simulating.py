@@ -52,8 +52,8 @@ class SimulationRefused(LoomError):
         super().__init__(f"{execution_id} is {status} and has done its effects for real")
 
 
-def simulators_of(declared: Mapping[Any, Simulator]) -> dict[str, Step[Any, Any]]:
-    """Return simulators by the id of their step; keys are steps, or their ids.
+def simulators_of(declared: Mapping[Any, Simulator], *, named: str = "simulator") -> dict[str, Step[Any, Any]]:
+    """Return simulators by the id of their step; keys are steps, or their ids. *named* is what one is called where it is refused.
 
     Raises:
         InvalidDeclaration: a key is neither, or a value is no function.
@@ -62,19 +62,37 @@ def simulators_of(declared: Mapping[Any, Simulator]) -> dict[str, Step[Any, Any]
     for key, simulator in declared.items():
         name = key.id if isinstance(key, Step) else key
         if not isinstance(name, str) or not callable(simulator):
-            raise InvalidDeclaration(f"simulators has {key!r}: {simulator!r}", hint="A step or its id, and a function.")
+            raise InvalidDeclaration(f"{named}s has {key!r}: {simulator!r}", hint="A step or its id, and a function.")
         function = simulator.fn if isinstance(simulator, Step) else simulator
         found[name] = step(id="simulator")(function)
         if isinstance(key, Step):
-            _require_same_parameters(key, found[name])
+            _require_same_parameters(key, found[name], named)
     return found
 
 
-def _require_same_parameters(real: Step[Any, Any], simulator: Step[Any, Any]) -> None:
-    theirs = simulator.signature.parameters.values()
+def stand_ins_of(declared: Mapping[Any, Simulator]) -> dict[str, Step[Any, Any]]:
+    """Return what a test has in the place of steps, by their ids.
+
+    Raises:
+        InvalidDeclaration: a key is no step, a value no function, or the two take different parameters.
+    """
+    for each in declared:
+        if not isinstance(each, Step):
+            hint = "Name the step itself: with_steps({ship: fake_ship}). What ctx.run calls by a label needs @loom.step first."
+            raise InvalidDeclaration(f"with_steps was given {each!r}, which is no step", hint=hint)
+    found = simulators_of(declared, named="stand-in")
+    for each in declared:
+        if found[each.id].takes_context and not each.takes_context:
+            told = f"the stand-in of {each.id} takes a StepContext, and the step takes none"
+            raise InvalidDeclaration(told, hint="Give both the same parameters.")
+    return found
+
+
+def _require_same_parameters(real: Step[Any, Any], other: Step[Any, Any], named: str) -> None:
+    theirs = other.signature.parameters.values()
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in theirs)
     if not takes_all and [each.name for each in theirs] != list(real.signature.parameters):
-        told = f"the simulator of {real.id} takes {simulator.signature}, and the step {real.signature}"
+        told = f"the {named} of {real.id} takes {other.signature}, and the step {real.signature}"
         raise InvalidDeclaration(told, hint="Give both the same parameters.")
 
 

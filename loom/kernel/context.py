@@ -90,7 +90,7 @@ class Context(Entering, Branching):
         if isinstance(step, Step):
             return self._step(branch, step, binding_of(step), (args, kwargs))
         if not args or not callable(args[0]):
-            raise TypeError("ctx.run takes a step and its arguments, or a label, a function and its arguments")
+            raise TypeError(f"ctx.run takes a step and its arguments, or a label and a function, not {step!r:.60}")
         inline = inline_step(step, args[0])
         if isinstance(args[0], Step):
             return self._step(branch, inline, binding_of(args[0]), (args[1:], kwargs))
@@ -103,11 +103,12 @@ class Context(Entering, Branching):
         """Run a registered step or tool by its id, with arguments by name that are validated first.
 
         *id* names this call under the contract of `Step.named`: used again with equal arguments it is served the
-        first outcome. Without it each call is a new occurrence.
+        first outcome. Without it each call is a new occurrence. Tools are those of `define_config(steps=..., step_modules=...)`.
 
         Raises:
-            UnknownFlow: nothing is registered under *tool_id*.
-            InvalidPayload: the arguments do not fit the tool's signature; nothing ran.
+            UnknownFlow: nothing is registered under *tool_id*; nothing was recorded.
+            InvalidPayload: the arguments do not fit the tool's signature; nothing ran or was recorded.
+            StepFailed, TypedFailure, or the declared exception: as `run`.
         """
         branch = self._enter("execute")
         step = self._tools.get(tool_id)
@@ -288,7 +289,13 @@ class Context(Entering, Branching):
 
     @syscall
     def emit(self, type: str, data: Any = None, /) -> Coroutine[Any, Any, None]:
-        """Append a domain event of your own type, once; it stands in the log as `user.<type>`."""
+        """Append a domain event of your own type, once; it stands in the log as `user.<type>`, and calls nothing.
+
+        It is for who reads the log: `on_durable_event`, `runtime.events`, read models. A replay does not append it again.
+
+        Raises:
+            NotSerializable: *data* cannot be encoded; nothing was recorded.
+        """
         branch = self._enter("emit")
         type = check_label("event", type)
         encoded = values.encode(data)
@@ -297,7 +304,14 @@ class Context(Entering, Branching):
 
     @syscall
     def stream(self, label: str, source: AsyncIterable[T], /) -> Coroutine[Any, Any, list[T]]:
-        """Pass the pieces of *source* to live listeners as they come; record and return the list of them once."""
+        """Pass the pieces of *source* to live listeners as they come; record and return the list of them once.
+
+        Listeners are `define_config(on_stream=...)` of the process that drives. Nothing is on the log before the end: after a crash
+        the source begins anew, and they hear its pieces again. It is not retried, and has no key: it should only read.
+
+        Raises:
+            DecisionFailed: *source* raised, or gave what cannot be encoded.
+        """
         branch = self._enter("stream")
         label = check_label("stream", label)
         call = self._call(branch, StreamSyscall(label, source), branch.mint(label), label)

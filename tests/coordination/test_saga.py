@@ -339,3 +339,61 @@ def test_it_can_be_told_from_the_outside_which_undo_failed_and_why() -> None:
     failed = loom.CompensationFailed(steps=["cancel"], records=[why])
 
     assert str(failed) == "what was done could not be undone: cancel: ConnectionError: no line"
+
+
+# What there is nothing to undo of
+
+
+class SoldOut(Exception):
+    """A declared failure that is an exception of the author's own."""
+
+
+@loom.step(failures={"declined": str, "sold_out": SoldOut})
+async def charge(step: loom.StepContext, how: str) -> str:
+    world.happened.append(f"charge {how}")
+    if how == "sold_out":
+        raise SoldOut(how)
+    if how in ("declined", "undeclared"):
+        raise loom.fail(how, "no money") if how == "declined" else LookupError(how)
+    return how
+
+
+@loom.step
+async def refund(how: str) -> None:
+    world.happened.append(f"refund {how}")
+
+
+@loom.flow
+async def shop(ctx: loom.Context, ways: list[str]) -> str:
+    charging = charge.undone_by(refund, unless=["declined", "sold_out"])
+    async with loom.saga(ctx) as saga:
+        for how in ways:
+            try:
+                await saga.run(charging, how)
+            except (loom.TypedFailure, SoldOut):
+                await ctx.suspend("on", expects=bool)
+        raise ValueError("it all failed in the end")
+
+
+@pytest.mark.parametrize("gone", ["declined", "sold_out"])
+async def test_an_undo_is_not_called_where_its_step_failed_as_what_did_nothing_live_and_replayed(gone: str) -> None:
+    over = runtime(shop)
+    ways = ["visa", gone, "visa"]
+
+    await over.start(shop, ways, id=RUN)
+    outcome = await runtime(shop, storage=over.storage).resume(RUN, answer=True)
+
+    assert outcome.status == "failed"
+    assert world.happened == ["charge visa", f"charge {gone}", "charge visa", "refund visa", "refund visa"]
+
+
+async def test_any_other_failure_does_not_say_that_nothing_was_done() -> None:
+    outcome = await runtime(shop).start(shop, ["visa", "undeclared"])
+
+    assert outcome.status == "failed"
+    assert world.happened == ["charge visa", "charge undeclared", "refund undeclared", "refund visa"]
+
+
+def test_only_a_declared_failure_can_say_that_nothing_was_done() -> None:
+    with pytest.raises(InvalidDeclaration, match="charge declares no failure 'refused'"):
+        charge.undone_by(refund, unless=["refused"])

@@ -43,7 +43,7 @@ async def incident(ctx: loom.Context) -> str:
 
 async def war_room(*remedies: str) -> WorkflowRuntime:
     """Return a runtime in which an incident waits for a remedy, with a simulated fork for each of *remedies*."""
-    over = loom.define_config(flows=[incident], simulators={repair: pretend}).runtime
+    over = loom.define_config(flows=[incident], simulators={repair: pretend}, storage=MemoryStorage()).runtime
     await over.start(incident, id=RUN)
     for remedy in remedies:
         await over.fork(RUN, at=1, id=remedy)

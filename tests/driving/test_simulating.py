@@ -13,6 +13,7 @@ from loom.core.errors import InvalidDeclaration
 from loom.driving.runtime import WorkflowRuntime
 from loom.driving.simulating import NotSimulated, SimulationRefused
 from loom.spi.clock import VirtualClock
+from loom.spi.memory import MemoryStorage
 from tests.kernel.running import RUN
 
 ran: list[Any] = []
@@ -62,7 +63,9 @@ async def parent(ctx: loom.Context) -> str:
 
 
 def app(**options: Any) -> loom.LoomApp:
-    return loom.define_config(flows=[desk, sleeper, parent], **{"simulators": {pay: pay_nothing}, **options})
+    return loom.define_config(
+        flows=[desk, sleeper, parent], **{"simulators": {pay: pay_nothing}, "storage": MemoryStorage(), **options}
+    )
 
 
 async def fork_at_gate(over: WorkflowRuntime, flow: Any) -> str:
