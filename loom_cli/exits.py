@@ -66,6 +66,7 @@ _BY_ERROR: Final = {
     "store-not-found": ExitCode.NOT_FOUND,
     "unknown-flow": ExitCode.NOT_FOUND,
     "unknown-read-model": ExitCode.NOT_FOUND,
+    "value-too-large": ExitCode.USAGE,  # an input or an answer, as with not-serializable
     "where-invalid": ExitCode.USAGE,
 }
 """By the stable code of an error; all others are `FAILED`. By code and not by class, so that nothing is imported."""

@@ -32,7 +32,7 @@ from loom.driving.admission import Admissions
 from loom.driving.chains import begun_as_link, lane_of, last_link, successor
 from loom.driving.errors import AlreadyAnswered
 from loom.driving.family import FAMILY, Family, Verbs
-from loom.driving.inputs import encoded_input
+from loom.driving.inputs import encoded_input, result_encoder
 from loom.driving.parents import sends_of
 from loom.driving.rehearsal import after_parked, before_ended
 from loom.driving.reusing import ReusingDrive, drive_of
@@ -498,7 +498,7 @@ def _setting_of(driver: Driver, flow: Flow[Any, Any]) -> dict[str, Any]:
     """Return what of a setting is the same in every drive of *flow*."""
     takes, returns = driver.hints_of(flow)
     return {
-        "encode_result": values.codec_for(returns, "result").encode,
+        "encode_result": result_encoder(flow, returns),
         "encode_input": partial(encoded_input, flow, takes),
         "successor": partial(successor, driver, flow),
         "before_cancelled": partial(_before_cancelled, driver),

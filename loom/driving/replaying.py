@@ -26,7 +26,7 @@ from loom.core.step import Step
 from loom.driving.driver import Driver
 from loom.driving.errors import LogRedacted
 from loom.driving.family import Verbs
-from loom.driving.inputs import encoded_input
+from loom.driving.inputs import encoded_input, result_encoder
 from loom.driving.reading import refuse_newer
 from loom.driving.replay_drive import HASTE_S, PATIENCE_S, Asked, Reached, ReplayDrive
 from loom.driving.starting import Starting
@@ -218,7 +218,7 @@ class Replayer:
             fingerprint=present,
             same_code=is_same,
             is_lenient=self._is_lenient or flow.on_change == "allow",
-            encode_result=values.codec_for(returns, "result").encode,
+            encode_result=result_encoder(flow, returns),
             encode_input=partial(encoded_input, flow, takes),
             successor=_no_successor,
             before_going_on=_at_frontier,

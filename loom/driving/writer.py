@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from loom.core.errors import LoomError
-from loom.core.state import ExecutionState
 from loom.kernel.journal import Journal
 from loom.spi.citing import Citing
 from loom.spi.errors import StoreUnavailable
 from loom.spi.event_store import Append, AppendResult, EventStore
-from loom.spi.limits import ENTRY_BYTES_MAX, EntryTooLarge
 from loom.spi.surroundings import IDLE_S, Surroundings
 from loom.spi.telling import resolve
 
@@ -21,13 +19,6 @@ QUEUE_BYTES_MAX: Final = 16 << 20
 TRIES_MAX: Final = 3
 BATCH_EVENTS: Final = 512
 """So many events are written though nobody waits for them yet."""
-
-
-def _what(state: ExecutionState) -> str:
-    """Return what the last event of a run is, for a person."""
-    asked = state.open.get(state.sequence)
-    what = f"event {state.sequence}" if asked is None else f"what {asked.payload.id} is asked with"
-    return f"{what} of {state.execution_id}"
 
 
 class GroupWriter:
@@ -52,10 +43,7 @@ class GroupWriter:
         return cls(around.storage, idle_s=around.idle_s, citing=around.citing)
 
     def enqueue(self, journal: Journal, events: int, size: int) -> None:
-        """Have *journal* asked for what it has ready, with the next batch. An event larger than a log takes ends the journal."""
-        if size > ENTRY_BYTES_MAX:
-            journal.lost(EntryTooLarge(what=_what(journal.state), size=size))
-            return
+        """Have *journal* asked for what it has ready, with the next batch."""
         if not self._ready:
             loop = asyncio.get_running_loop()
             self._since_s = loop.time()

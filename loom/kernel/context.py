@@ -39,6 +39,7 @@ from loom.kernel.scopes import ScopeSyscall
 from loom.kernel.steps import StepSyscall
 from loom.kernel.succession import SuccessionSyscall
 from loom.values.binding import Binding, binding_of, binding_of_function
+from loom.values.sizes import bounded
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -83,7 +84,7 @@ class Context(Entering, Branching):
 
         Raises:
             StepFailed, TypedFailure, or the declared exception: the recorded failure, the same live and replayed.
-            NotSerializable: an argument cannot be encoded; nothing was recorded.
+            NotSerializable: an argument cannot be encoded, or all take more than a log does; nothing was recorded.
             TypeError: the arguments do not fit the step's signature; nothing was recorded.
         """
         branch = self._enter("run")
@@ -122,6 +123,7 @@ class Context(Entering, Branching):
         self, branch: Branch, step: Step[Any, Any], binding: Binding, arguments: tuple[tuple[Any, ...], dict[str, Any]]
     ) -> Coroutine[Any, Any, Any]:
         encoded, compared = binding.encode(*arguments)
+        bounded(encoded, "arguments", step.id)
         naming = step.naming
         if naming.kind == "occurrence":
             text = branch.mint(step.id)
@@ -169,6 +171,7 @@ class Context(Entering, Branching):
         return Block(self, self._drive, self._opened(self._branch("scope"), opening), enter=self._enter)
 
     def _opened(self, branch: Branch, opening: Opening) -> Call:
+        bounded(opening.about, "branches", opening.name)
         scope = ScopeSyscall(opening, [partial(each, self) for each in opening.branches])
         return self._call(branch, scope, branch.mint(check_label("scope", opening.name)), opening.about)
 
@@ -283,7 +286,7 @@ class Context(Entering, Branching):
         branch = self._enter("decide")
         name = check_label("decision", name)
         given = None if candidates is None else list(candidates) if _is_plain(candidates) else candidates
-        encoded = values.encode(given)
+        encoded = bounded(values.encode(given), "candidates", name)
         decision = DecisionSyscall(chooser, given, encoded, policy)
         return self._drive.asking.outcome(self._call(branch, decision, branch.mint(name), encoded))
 
@@ -298,7 +301,7 @@ class Context(Entering, Branching):
         """
         branch = self._enter("emit")
         type = check_label("event", type)
-        encoded = values.encode(data)
+        encoded = bounded(values.encode(data), "data", type)
         call = self._call(branch, EmitSyscall(USER_PREFIX + type, encoded), branch.mint(type), encoded)
         return self._drive.asking.outcome(call)
 

@@ -132,12 +132,15 @@ class Drive:
     def commit(
         self, type_: str, payload: Any, metadata: Mapping[str, Any] = NO_METADATA, *, consumes: int | None = None
     ) -> Event:
-        """Append a fact. A journal that has failed ends the drive instead."""
-        try:
-            return self.journal.commit(type_, payload, metadata, consumes=consumes)
-        except LoomError as error:
+        """Append a fact. A journal that has failed ends the drive instead.
+
+        Raises:
+            EntryTooLarge: it is larger than a log takes, and did not happen.
+        """
+        if (error := self.journal.error) is not None:
             self.stop(error)
             raise DriveEnding from error
+        return self.journal.commit(type_, payload, metadata, consumes=consumes)
 
     def started(self, call: Call, start: Event) -> None:
         """*call* has its start on the log."""

@@ -9,8 +9,9 @@
     |- StoreError: StoreUnavailable, StoreCorrupt,        spi/errors.py
     |              StoreNewer, StoreNotFound; ContentMissing     spi/content_store.py
     |              CursorUnknown                         spi/change_feed.py
-    |- NotSerializable: ResultTooLarge; RecordUnreadable, InvalidPayload  values/ and its parts
-    |- EntryTooLarge                                      spi/limits.py
+    |- NotSerializable: ValueTooLarge: ResultTooLarge;    values/ and its parts
+    |  RecordUnreadable, InvalidPayload
+    |- EntryTooLarge, a NotSerializable too               spi/limits.py
     |- ContentNotWired, DigestTooLarge                    core/claims.py
     |- WhereInvalid                                       spi/where_text.py
     |- SequenceConflict: Fenced                           spi/conflicts.py

@@ -11,6 +11,7 @@ from loom.core.errors import LoomError
 from loom.core.inside import INSIDE, EffectInterrupted
 from loom.kernel.calls import Call, DriveEnding
 from loom.kernel.errors import DriveFaulted
+from loom.spi.limits import EntryTooLarge
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -106,7 +107,10 @@ class Flights:
             drive.delivery.stir()
             return
         try:
-            flight.effect.landed(call, drive, flight.number, result=result, error=error)
+            try:
+                flight.effect.landed(call, drive, flight.number, result=result, error=error)
+            except EntryTooLarge as refused:  # then that is how it ended
+                flight.effect.landed(call, drive, flight.number, result=None, error=refused)
         except DriveEnding:
             return  # the log could not be written, and the drive knows
         except Exception as failed:  # noqa: BLE001  # an outcome that cannot be recorded ends the drive

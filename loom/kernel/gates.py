@@ -10,6 +10,7 @@ from loom.core import facts as f
 from loom.core.failures import GateTimedOut
 from loom.core.json import JsonObject
 from loom.kernel.calls import Call, Event
+from loom.values.sizes import bounded
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
@@ -25,6 +26,7 @@ class GateSyscall:
         self.timeout_ms, self.key = timeout_ms, key
         self.schema = values.expected(expects, f"expects of the gate {label}")
         self.codec = values.codec_for(expects)
+        bounded(show, "show", label, beside=len(self.schema))
 
     def asked(self) -> JsonObject:
         return {"show": self.show, "timeout_ms": self.timeout_ms, "key": self.key}
@@ -55,10 +57,10 @@ class GateSyscall:
         """Return the fact that an answer is.
 
         Raises:
-            InvalidPayload: the answer is not what the gate expects.
+            InvalidPayload, NotSerializable: the answer is not what the gate expects, or it is too large.
         """
         value = values.parse(body.get("answer"), self.expects)
-        return f.GateAnswered(call.sequence, self.codec.encode(value))
+        return f.GateAnswered(call.sequence, bounded(self.codec.encode(value), "answer", call.id))
 
     def revive(self, call: Call, event: Event) -> Any:
         if event.type == "GATE_TIMED_OUT":

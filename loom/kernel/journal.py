@@ -36,6 +36,7 @@ from loom.spi.event_store import (
     Send,
 )
 from loom.spi.indexing import gates_text, index_row
+from loom.spi.limits import ENTRY_BYTES_MAX, EntryTooLarge
 from loom.spi.telling import resolve, settle, tell
 
 Event = EventEnvelope[Any]
@@ -112,6 +113,7 @@ class Journal:
         """Append a fact: fold it now, write it with the next batch. *consumes* is the lane request it journals.
 
         Raises:
+            EntryTooLarge: it is larger than a log takes, and did not happen.
             LoomError: an earlier write failed; nothing after it is written.
         """
         if self.error is not None:
@@ -119,6 +121,8 @@ class Journal:
         assert self._park is self._park_taken is None, "nothing is committed while a park is being written"
         event = self._event(type_, payload, metadata)
         record = encode_event(event)  # first: what cannot be written has not happened
+        if len(record.payload) > ENTRY_BYTES_MAX:
+            raise EntryTooLarge(what=f"{type_} of {self.state.execution_id}", size=len(record.payload))
         self.state = evolve(self.state, event)
         self._ready.append(record)
         if self._listeners:

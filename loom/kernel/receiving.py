@@ -112,11 +112,10 @@ class Inbox:
             body = orjson.loads(request.body)
             try:
                 fact = call.syscall.received(call, request, body)
+                about = self._drive.requests.about(request, body)
+                return self._drive.commit("MESSAGE_RECEIVED", fact, about, consumes=request.number)
             except LoomError as error:
                 self._drive.requests.drop(request, body, f"{call.id} does not take it: {error}")
-                continue
-            about = self._drive.requests.about(request, body)
-            return self._drive.commit("MESSAGE_RECEIVED", fact, about, consumes=request.number)
         return None
 
     def _timed_out(self) -> Event | None:

@@ -102,10 +102,10 @@ class Requests:
             body = orjson.loads(request.body)
             try:
                 type_, fact = self.fact_of(request.kind, body)
+                event = self._drive.commit(type_, fact, self.about(request, body), consumes=request.number)
             except LoomError as error:
                 self.drop(request, body, str(error))
                 continue
-            event = self._drive.commit(type_, fact, self.about(request, body), consumes=request.number)
             KINDS[request.kind][1](self._drive, event)
         if self.fresh and self.fresh[0].kind == "pause":
             self._drive.interrupt()

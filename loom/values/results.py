@@ -11,26 +11,17 @@ from typing import Any, Final
 from loom import values
 from loom.core.claims import ClaimCheck, Claimed, digest_of
 from loom.core.json import Json
-
-RESULT_BYTES_MAX: Final = 64 << 20
-"""What a result may take on the log, as JSON."""
-
-_SMALL: Final = frozenset({type(None), bool, int, float})
+from loom.values.sizes import ValueTooLarge, bounded
 
 
-class ResultTooLarge(values.NotSerializable):
-    """A result that is larger than a log takes."""
+class ResultTooLarge(ValueTooLarge):
+    """The result of a step that is larger than a log takes."""
 
     code = "result-too-large"
-
-    def __init__(self, *, size: int, path: str = "result", kind: str = "") -> None:
-        self.size = size
-        reason = f"takes {size:,} bytes on the log, more than {RESULT_BYTES_MAX:,}"
-        hint = (
-            "Have it claimed, so that the log keeps an envelope: @loom.step(claim_check=loom.ClaimCheck()). "
-            "What is larger than memory, a step writes with step.content.stream_result."
-        )
-        super().__init__(path=path, kind=kind, reason=f"{reason}. {hint}", hint=hint)
+    advice = (
+        "Have it claimed, so that the log keeps an envelope: @loom.step(claim_check=loom.ClaimCheck()). "
+        "What is larger than memory, a step writes with step.content.stream_result."
+    )
 
 
 def codec_of_result(returns: Any, check: ClaimCheck[Any] | None) -> values.Codec:
@@ -41,13 +32,7 @@ def codec_of_result(returns: Any, check: ClaimCheck[Any] | None) -> values.Codec
 
 
 def _bounded(encode: Callable[[Any], Json]) -> Callable[[Any], Json]:
-    def bounded(result: Any) -> Json:
-        encoded = encode(result)
-        if type(encoded) not in _SMALL and (size := len(values.dumps(encoded))) > RESULT_BYTES_MAX:
-            raise ResultTooLarge(size=size)
-        return encoded
-
-    return bounded
+    return lambda result: bounded(encode(result), "result", error=ResultTooLarge)
 
 
 def _enveloping(check: ClaimCheck[Any], encode: Callable[[Any], Json]) -> Callable[[Any], Json]:

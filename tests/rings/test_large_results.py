@@ -10,7 +10,7 @@ import loom
 from loom.core.ids import ExecutionId
 from loom.spi.limits import ENTRY_BYTES_MAX, EntryTooLarge
 from loom.spi.memory import MemoryStorage
-from loom.values.results import RESULT_BYTES_MAX
+from loom.values.sizes import VALUE_BYTES_MAX, ValueTooLarge
 from tests.rings.contents import app_of, log_bytes, log_of
 
 KB, MB = 1_000, 1_000_000
@@ -83,7 +83,7 @@ async def test_a_result_that_is_too_large_fails_its_step_and_says_what_to_do() -
     @loom.step(retry=loom.Retry(attempts=5))
     async def too_much() -> str:
         tries.append(1)
-        return "x" * RESULT_BYTES_MAX
+        return "x" * VALUE_BYTES_MAX
 
     @loom.flow
     async def catches(ctx: loom.Context) -> str:
@@ -100,17 +100,17 @@ async def test_a_result_that_is_too_large_fails_its_step_and_says_what_to_do() -
     assert tries == [1]
 
 
-async def test_an_argument_or_input_that_is_too_large_is_told_to_who_drives_and_never_written() -> None:
+async def test_an_argument_fails_the_run_and_an_input_is_refused_where_it_is_too_large_and_neither_is_written() -> None:
     storage = MemoryStorage()
     app = app_of(hands_on, takes_text, storage=storage)
 
-    with pytest.raises(EntryTooLarge, match="what read is asked with of r1 takes") as refused:
-        await app.runtime.start(hands_on, ENTRY_BYTES_MAX, id="r1")
-    with pytest.raises(EntryTooLarge, match="event 0 of r2 takes"):
-        await app.runtime.start(takes_text, "x" * ENTRY_BYTES_MAX, id="r2")
+    outcome = await app.runtime.start(hands_on, VALUE_BYTES_MAX, id="r1")
+    with pytest.raises(ValueTooLarge, match="input of takes_text: takes 67,108,866 bytes") as refused:
+        await app.runtime.start(takes_text, "x" * VALUE_BYTES_MAX, id="r2")
 
+    assert "arguments of read: takes 67,108,875 bytes on the log, more than 67,108,864" in str(outcome.failure)
     assert "claim_check=loom.ClaimCheck()" in refused.value.hint
-    assert [event.type for event in await log_of(app, "r1")] == ["EXECUTION_STARTED"]
+    assert [event.type for event in await log_of(app, "r1")] == ["EXECUTION_STARTED", "EXECUTION_FAILED"]
     assert await storage.head(ExecutionId("r2")) is None
 
 
@@ -118,5 +118,5 @@ async def test_a_message_that_is_too_large_is_refused() -> None:
     app = app_of(writes)
     await app.runtime.start(writes, 5, id="r1")
 
-    with pytest.raises(EntryTooLarge, match="what is sent to r1 takes"):
+    with pytest.raises(EntryTooLarge, match="what is sent to r1: takes"):
         await app.runtime.send("r1", "letters", "x" * ENTRY_BYTES_MAX)
