@@ -37,6 +37,7 @@ _BY_ERROR: Final = {
     "event-not-there": ExitCode.USAGE,
     "event-stays": ExitCode.USAGE,
     "execution-compensated": ExitCode.USAGE,
+    "doubt-ambiguous": ExitCode.USAGE,
     "execution-driven": ExitCode.USAGE,
     "execution-ended": ExitCode.USAGE,
     "execution-not-failed": ExitCode.USAGE,

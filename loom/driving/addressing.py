@@ -6,6 +6,7 @@ from loom.core.state import ExecutionState
 from loom.core.views import OpenGate, open_gates
 from loom.driving.errors import (
     AlreadyAnswered,
+    AmbiguousDoubt,
     AmbiguousGate,
     ApprovalMismatch,
     DecisionNotFound,
@@ -46,11 +47,15 @@ def doubt_meant(state: ExecutionState, address: str | None) -> OpenGate:
     """Return the effect in doubt that *address* names: its step id, an ending of it, or nothing if there is only one.
 
     Raises:
-        NotInDoubt: none fits, or several do; those in doubt are listed.
+        NotInDoubt: none fits; those in doubt are listed.
+        AmbiguousDoubt: several fit; they are listed.
     """
     doubts = [gate for gate in open_gates(state) if gate.in_doubt]
     fitting = _fitting(doubts, address)
-    if len(fitting) != 1:
+    if len(fitting) > 1:
+        ids = [gate.gate for gate in fitting]
+        raise AmbiguousDoubt(execution_id=state.execution_id, step=address, in_doubt=ids)
+    if not fitting:
         ids = [gate.gate for gate in doubts]
         raise NotInDoubt(execution_id=state.execution_id, step=address, in_doubt=ids)
     return fitting[0]

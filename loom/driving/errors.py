@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from typing import Final
 
 from loom.core.errors import LoomError
 from loom.core.sides import side_words
 from loom.driving.verdicts import Verdict
 from loom.kernel.errors import LogNewerThanCode
+
+_WAYS_SHOWN: Final = 10
 
 
 class ExecutionNotFound(LoomError):
@@ -208,8 +212,23 @@ class ApprovalMismatch(LoomError):
         super().__init__(f"{gate} of {execution_id} shows {shown}, the answer is for {answered}")
 
 
+class AmbiguousDoubt(LoomError):
+    """More than one effect in doubt fits; a verdict is never guessed to one of them."""
+
+    code = "doubt-ambiguous"
+
+    def __init__(self, *, execution_id: str, step: str | None, in_doubt: Sequence[str]) -> None:
+        self.execution_id, self.step, self.in_doubt = execution_id, step, tuple(in_doubt)
+        run, left = shlex.quote(execution_id), len(in_doubt) - _WAYS_SHOWN
+        ways = [f"loom resolve {run} {shlex.quote(each)} --as VERDICT" for each in in_doubt[:_WAYS_SHOWN]]
+        ways += [f"or one of {left} more that `loom show {run}` lists"] if left > 0 else []
+        self.hint = f"Name one of them: {'; '.join(ways)}."
+        fits = f"{step!r} fits" if step is not None else "a verdict without a step fits"
+        super().__init__(f"{fits} {len(in_doubt)} effects in doubt of {execution_id}")
+
+
 class NotInDoubt(LoomError):
-    """The step is not in doubt, so there is nothing to decide; or nobody said which of several (*step* is None)."""
+    """The step is not in doubt, so there is nothing to decide."""
 
     code = "not-in-doubt"
 
@@ -217,7 +236,7 @@ class NotInDoubt(LoomError):
         self.execution_id, self.step, self.in_doubt = execution_id, step, tuple(in_doubt)
         self.hint = f"Name one of these: {', '.join(in_doubt)}." if in_doubt else "Nothing of this run is in doubt."
         what = f"{step!r} of {execution_id} is not in doubt"
-        super().__init__(what if step is not None else f"{execution_id} has {len(in_doubt) or 'no'} effects in doubt")
+        super().__init__(what if step is not None else f"{execution_id} has no effects in doubt")
 
 
 class LogRedacted(LogNewerThanCode):

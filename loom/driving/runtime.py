@@ -303,7 +303,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
         """Decide an effect in doubt: it was `done` (with *value* as its result), `failed`, or is to `retry`.
 
         Raises:
-            NotInDoubt, AlreadyAnswered, InvalidPayload: nothing was written.
+            NotInDoubt, AmbiguousDoubt, AlreadyAnswered, InvalidPayload: nothing was written.
             As `resume`.
         """
         await self._authorization.ask("resolve", execution_id, principal)

@@ -20,7 +20,7 @@
     |  Denied, DecisionNotFound, ExecutionNotPaused, CodeChanged,
     |  CodeNotPresent, ExecutionDriven, MigrationRefused,
     |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
-    |  ApprovalMismatch, NotInDoubt, SnapshotUnusable
+    |  ApprovalMismatch, AmbiguousDoubt, NotInDoubt, SnapshotUnusable
     |- ReplayRefuses, ReplayTookTooLong                            driving/replaying.py
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, CannotContinue, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted; Offered, Reached                driving/: how a drive ends that only asks, or replays

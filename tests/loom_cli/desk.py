@@ -200,8 +200,10 @@ async def swallowing(ctx: loom.Context) -> None:
 
 
 @loom.flow
-async def doubtful(ctx: loom.Context) -> str:
-    return await ctx.run(stall)
+async def doubtful(ctx: loom.Context, times: int = 1) -> str:
+    if times == 1:
+        return await ctx.run(stall)
+    return ",".join(await ctx.map(lambda ctx, _: ctx.run(stall), range(times)))
 
 
 @loom.flow

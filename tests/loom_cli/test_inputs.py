@@ -102,6 +102,22 @@ def test_a_run_in_doubt_is_not_retried_but_resolved(desk: Path) -> None:
     assert told == "loom resolve d1 stall --as VERDICT says what came of an effect in doubt"
 
 
+def test_a_verdict_that_fits_several_effects_in_doubt_lists_what_to_type_for_each(desk: Path) -> None:
+    loom("run", "doubtful", "--id", "d1", "--input", "2", folder=desk)
+    assert state(desk, "d1").status == "in_doubt"
+
+    none = loom("resolve", "d1", "--as", "failed", folder=desk)
+    several = loom("resolve", "d1", "stall", "--as", "failed", folder=desk)
+    other = loom("resolve", "d1", "map/7/stall", "--as", "failed", folder=desk)
+
+    assert none.status == several.status == 2
+    assert "error[doubt-ambiguous]: a verdict without a step fits 2 effects in doubt of d1\n" in none.err
+    assert "error[doubt-ambiguous]: 'stall' fits 2 effects in doubt of d1\n" in several.err
+    ways = "loom resolve d1 map/0/stall --as VERDICT; loom resolve d1 map/1/stall --as VERDICT"
+    assert hint(none) == hint(several) == f"Name one of them: {ways}."
+    assert "error[not-in-doubt]: 'map/7/stall' of d1 is not in doubt\n" in other.err
+
+
 def test_a_run_without_a_doubt_says_so(desk: Path) -> None:
     loom("run", "hello", "--id", "h1", folder=desk)
     loom("run", "refund", *CLAIM, "--id", "r1", folder=desk)

@@ -21,7 +21,14 @@ from loom.core.views import open_gates
 from loom.devtools.dst.machine import ProcessLoop
 from loom.devtools.dst.made_up import from_schema
 from loom.devtools.dst.world import SOON_S, Desk, Message, NoValue
-from loom.driving.errors import AlreadyAnswered, ExecutionAlreadyExists, ExecutionNotFound, GateNotOpen, NotInDoubt
+from loom.driving.errors import (
+    AlreadyAnswered,
+    AmbiguousDoubt,
+    ExecutionAlreadyExists,
+    ExecutionNotFound,
+    GateNotOpen,
+    NotInDoubt,
+)
 from loom.kernel.errors import DriveStopped
 from loom.spi.conflicts import SequenceConflict
 from loom.spi.errors import StoreError
@@ -36,7 +43,7 @@ AGAIN_S: Final = 1.0
 AGAIN_MAX_S: Final = 60.0
 """Who was not understood tries again after so long, twice as long each time."""
 
-_DONE: Final = (AlreadyAnswered, GateNotOpen, NotInDoubt, ExecutionTerminated, ExecutionAlreadyExists)
+_DONE: Final = (AlreadyAnswered, AmbiguousDoubt, GateNotOpen, NotInDoubt, ExecutionTerminated, ExecutionAlreadyExists)
 """What somebody is told who does again what is done."""
 
 
@@ -193,7 +200,7 @@ async def _settled(desk: Desk, start: int, deed: Awaitable[object]) -> None:
     """
     try:
         await deed
-    except (GateNotOpen, NotInDoubt):
+    except (AmbiguousDoubt, GateNotOpen, NotInDoubt):
         if await _address(desk, start) is not None:
             raise NotYet(f"event {start} is open, and its settling was refused") from None
 
