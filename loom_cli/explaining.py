@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from loom.fingerprint import short
 from loom.lenses.origins_of_values import Part, Place
-from loom.lenses.provenance import Fork, Provenance, Source
+from loom.lenses.provenance import Fork, Provenance, Source, Traced
+from loom_cli.errors import Usage
 from loom_cli.screen import Column, Pieces, Screen, Styled
 from loom_cli.wording import counted, failure_text, joined, one_line, value_text
 
 _SHOWN: Final = 8
+_LIKE_MAX: Final = 5
+"""So many parts of one kind are told one by one; of more only the first few are."""
+_LIKE_SHOWN: Final = 3
+_PARTS_NAMED: Final = 12
 _PLACES_SHOWN: Final = 3
 _VALUE_MAX: Final = 60
 _COLUMNS: Final = (Column(""), Column("", shrink=True), Column("", shrink=True))
@@ -37,16 +43,29 @@ def draw_why(screen: Screen, found: Provenance, *, every: bool) -> None:
     """Print one answer; *every* shows all of what is otherwise counted."""
     sources = {source.sequence: source for source in found.seen}
     screen.line(*_head(found))
-    _draw_parts(screen, [*found.parts, *found.told], sources)
-    trail = found.trail if every else found.trail[:_SHOWN]
+    _draw_parts(screen, [*found.parts, *found.told], sources, every=every)
+    trail = found.trail if every else _few_alike(found.trail)[:_SHOWN]
     for step in trail:
         screen.line(Styled(f"  {step.id}", "bold"), Styled(f"  event {step.start}, was asked with", "dim"))
-        _draw_parts(screen, step.parts, sources, indent="    ")
-    _more(screen, len(found.trail) - len(trail), "call before that")
+        _draw_parts(screen, step.parts, sources, indent="    ", every=every)
+    left = len(found.trail) - len(trail)
+    _more(screen, left, "call before that" if left == 1 else "calls before that")
     _draw_seen(screen, found, every=every)
     _draw_outside(screen, found, every=every)
     for words in force_words(found):
         screen.line(Styled(f"  {words}", "dim"))
+
+
+def _few_alike(trail: Sequence[Traced]) -> list[Traced]:
+    """Return of the calls of *trail* the first ones of each name."""
+    seen: Counter[str] = Counter()
+    few: list[Traced] = []
+    for call in trail:
+        name = _named_alike(call.id)
+        seen[name] += 1
+        if seen[name] <= _LIKE_SHOWN:
+            few.append(call)
+    return few
 
 
 def _head(found: Provenance) -> list[Styled | str]:
@@ -66,9 +85,57 @@ def _head(found: Provenance) -> list[Styled | str]:
             return [Styled(found.run, "bold"), f"  is {found.status.replace('_', ' ')}{told}"]
 
 
-def _draw_parts(screen: Screen, parts: Sequence[Part], sources: dict[int, Source], indent: str = "  ") -> None:
-    rows = [(Styled(part.path or "it"), Styled(_value(part), "bold"), _from(part, sources)) for part in parts]
+def _draw_parts(
+    screen: Screen, parts: Sequence[Part], sources: dict[int, Source], *, indent: str = "  ", every: bool
+) -> None:
+    shown, more = (list(parts), []) if every else folded(parts, sources)
+    rows = [(Styled(part.path or "it"), Styled(_value(part), "bold"), _from(part, sources)) for part in shown]
     screen.table(_COLUMNS, rows, indent=indent)
+    for like, number in more:
+        told = f"{number} more like {like.path} (--all shows them, --part {like.path} one)"
+        screen.line(Styled(f"{indent}{told}", "dim"))
+
+
+def folded(parts: Sequence[Part], sources: dict[int, Source]) -> tuple[list[Part], list[tuple[Part, int]]]:
+    """Return which *parts* are worth a line each, and of which kinds there are more: the last one of a kind, and how many.
+
+    Of one kind are the parts at one path but for the numbers in it, that come from like places with like certainty.
+    """
+    kinds = [_kind(part, sources) for part in parts]
+    many = {kind for kind, number in Counter(kinds).items() if number > _LIKE_MAX}
+    shown: list[Part] = []
+    left: dict[object, list[Part]] = {}
+    seen: Counter[object] = Counter()
+    for part, kind in zip(parts, kinds, strict=True):
+        seen[kind] += 1
+        if kind in many and seen[kind] > _LIKE_SHOWN:
+            left.setdefault(kind, []).append(part)
+        else:
+            shown.append(part)
+    return shown, [(like[-1], len(like)) for like in left.values()]
+
+
+def _kind(part: Part, sources: dict[int, Source]) -> object:
+    places = ((sources.get(place.source), place.path) for place in part.places)
+    named = {(_named_alike(source.id if source else ""), _numberless(path)) for source, path in places}
+    return _numberless(part.path), part.certainty, frozenset(named)
+
+
+def _numberless(path: str) -> str:
+    return re.sub(r"\[\d+\]", "[]", path)
+
+
+def _named_alike(id: str) -> str:
+    """Return the identity of a call without the numbers by which those of one name, and branches, are told apart."""
+    return re.sub(r"#\d+|(?<=/)\d+(?=/|$)", "", id)
+
+
+def no_such_part(named: str, found: Sequence[Provenance]) -> Usage:
+    """Return the refusal of a part that none of *found* has."""
+    paths = list(dict.fromkeys(part.path for each in found for part in each.parts))
+    more = " and more" if len(paths) > _PARTS_NAMED else ""
+    hint = f"Its parts are {', '.join(paths[:_PARTS_NAMED])}{more}." if paths else "It was asked with nothing."
+    return Usage(f"there is no part {named!r} of it", hint=hint)
 
 
 def _value(part: Part) -> str:

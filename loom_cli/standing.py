@@ -81,8 +81,14 @@ def whole_json(
         "stopped": has_stopped(found, view, at),
         "unread": unread_at(found, at),
         "present": present,
+        "main": main_json(found.main) if at is None else None,
     }
     return {**execution_json(view), **beside}
+
+
+def main_json(main: Main | None) -> dict[str, Any] | None:
+    """Return which branch of a run's family counts, None where none was promoted."""
+    return None if main is None else {"execution_id": main.execution_id, "at": main.at, "is_it": main.is_it}
 
 
 def has_stopped(found: Stood, view: ExecutionView, at: int | None) -> bool:

@@ -146,10 +146,15 @@ class Provenance:
 
 
 class Questions:
-    """What can be asked of one run, at *view* of its *events* folded to *state*: `why` something."""
+    """What can be asked of one run, at *view* of its *events* folded to *state*: `why` something.
 
-    def __init__(self, view: ExecutionView, state: ExecutionState, events: Sequence[Event]) -> None:
-        self._view, self._state = view, state
+    With *part* (`claim.lines[2]`) an answer is of that part of what was asked with, or made, and of where it leads to.
+    """
+
+    def __init__(
+        self, view: ExecutionView, state: ExecutionState, events: Sequence[Event], *, part: str | None = None
+    ) -> None:
+        self._view, self._state, self._part = view, state, part
         self._events = {event.sequence: event for event in events if event.sequence <= state.sequence}
         self._sources = sorted(self._found(), key=lambda source: source.sequence)
         self._known = self._index()
@@ -183,13 +188,13 @@ class Questions:
         *,
         before: int,
     ) -> Provenance:
-        parts = self._parts(asked, before)
+        parts = [part for part in self._parts(asked, before) if self._part is None or is_about_part(part, self._part)]
         told = (
             self._known.parts(failure.get("message", ""), "failure.message", before=before)
             if failure is not None
             else []
         )
-        told = [part for part in told if part.places]
+        told = [part for part in told if part.places and self._part is None]
         return Provenance(
             run=self._view.id,
             status=self._view.status,
@@ -322,6 +327,12 @@ def _asked(call: CallView) -> JsonObject:
     if isinstance(value, Mapping) and field == "args":
         return dict(value)
     return {} if field is None or value is None else {field: value}
+
+
+def is_about_part(part: Part, named: str) -> bool:
+    """Whether *part* is the one at the path *named*, stands in that, or holds it."""
+    one, other = sorted((part.path, named), key=len)
+    return one == other or (other.startswith(one) and other[len(one)] in ".[")
 
 
 def _followed(parts: Iterable[Part]) -> list[int]:

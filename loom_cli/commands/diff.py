@@ -32,7 +32,8 @@ def diff(
     """Set runs side by side, by what they asked and what came of it.
 
     Calls are aligned by their identity, whatever their place in the logs. The first difference is where the runs part. The
-    status is 1 when there is one.
+    status is 1 when there is one. `loom diff` and `loom branch compare` are one command with two names: it takes any runs of a
+    flow, branches of one another or not.
 
     Example: loom diff refund-41 refund-42
     """

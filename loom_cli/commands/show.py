@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from loom.core.missing import MISSING
 from loom.core.state import ExecutionState
 from loom.driving.stored_log import StoredLog
 from loom.fingerprint import same
@@ -20,7 +19,7 @@ from loom_cli.exits import ExitCode
 from loom_cli.group import command_app
 from loom_cli.hints import Hints
 from loom_cli.options import AppOption, ExecutionArgument, JsonOption, StoreOption
-from loom_cli.screen import Styled
+from loom_cli.screen import Column
 from loom_cli.standing import (
     again_words,
     cancelling_at,
@@ -105,13 +104,12 @@ def _tell_changes(cli: Cli, log: StoredLog, against: int, at: int | None, *, as_
     if as_json:
         cli.screen.json([change_json(change) for change in found])
         return ExitCode.DONE
-    for change in found:
-        cli.screen.line(Styled(".".join(change.path), "bold"))
-        for sign, style, side in (("-", "red", change.before), ("+", "green", change.after)):
-            if side is not MISSING:
-                cli.screen.line(Styled(f"  {sign} ", style), cli.screen.brief(side, cli.screen.width - 4))
     if not found:
         cli.screen.note("nothing is different")
+        return ExitCode.DONE
+    from loom_cli.changed import changed_lines
+
+    cli.screen.table((Column("", shrink=True),), [(line,) for line in changed_lines(log, found)])
     return ExitCode.DONE
 
 

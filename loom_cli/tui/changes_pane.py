@@ -30,6 +30,11 @@ def change_nodes(log: OpenLog, model: Model) -> list[Node]:
     title = line(("title",), Styled(f"from {before} to event {log.rows[model.at].sequence}", "quiet"))
     if found is None:
         return [line(("gone",), Styled("the state before is not known: its events were moved to an archive", "quiet"))]
+    return [title, *changed_nodes(log, found)]
+
+
+def changed_nodes(log: OpenLog, found: Iterable[Change]) -> list[Node]:
+    """Return *found*, what is different between two states of a log, by the calls that it is of."""
     told = [each for each in _one_by_one(found) if each.path not in (("sequence",), ("at",), ("execution_id",))]
     of_calls: dict[int, list[Change]] = {}
     others: list[Change] = []
@@ -44,7 +49,7 @@ def change_nodes(log: OpenLog, model: Model) -> list[Node]:
     nodes += [node for change in others if change.path != ("status",) for node in _other_nodes(change, log)]
     if not nodes:
         nodes = [line(("none",), Styled("nothing is different but the number and the time", "quiet"))]
-    return [title, *nodes]
+    return nodes
 
 
 def _before(log: OpenLog, model: Model) -> str:

@@ -134,6 +134,9 @@ def test_that_another_branch_counts_is_said_wherever_the_run_is_looked_at_or_dri
 
     assert promoted.out == "live  is main of r1 now; before it was r1\n"
     assert promoted.err == "live has no result yet: nobody has driven it\n"
+    main = [loom("show", name, "--json", folder=done).json["main"] for name in ("other", "live")]
+    assert [(each["execution_id"], each["is_it"]) for each in main] == [("live", False), ("live", True)]
+    assert loom("show", "r1", "--at", "1", "--json", folder=done).json["main"] is None
     assert "\nmain is live since " in source
     assert "\nmain is live since " in other
     assert "The branch that counts is live; this goes on beside it, for real:\n  try   loom resume other\n" in other
