@@ -22,7 +22,7 @@ from loom.spi.where import Where
 from loom_cli.errors import Usage
 from loom_cli.ids import meant_id
 from loom_cli.selecting import PAGE
-from loom_cli.wording import renamed_words, value_text
+from loom_cli.wording import value_text
 
 if TYPE_CHECKING:
     from loom.app.config import LoomApp
@@ -135,12 +135,11 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def from_here(verdict: Verdict, folder: Path) -> Verdict:
-    """Return *verdict* with places in the author's code as paths from *folder*, and with advice on a renamed step."""
+    """Return *verdict* with places in the author's code as paths from *folder*."""
     asked = verdict.asked
     if asked is not None and asked.get("where"):
         asked = {**asked, "where": _from(str(asked["where"]), folder)}
-    hint = renamed_words(verdict.recorded, asked) or verdict.hint
-    return replace(verdict, where=_from(verdict.where, folder), asked=asked, hint=hint)
+    return replace(verdict, where=_from(verdict.where, folder), asked=asked)
 
 
 def _from(where: str, folder: Path) -> str:

@@ -127,19 +127,7 @@ def difference_rows(difference: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("recorded", _side(difference.get("recorded"))),
         ("asked", _side(difference.get("asked"))),
     ]
-    likely = difference.get("likely")
-    advice = renamed_words(difference.get("recorded"), difference.get("asked"))
-    return [*rows, *(("", str(words)) for words in (likely, advice) if words)]
-
-
-def renamed_words(recorded: Mapping[str, Any] | None, asked: Mapping[str, Any] | None) -> str:
-    """Return what to do about a step that was renamed, as two sides of a divergence look then; empty for any others."""
-    if recorded is None or asked is None or {recorded.get("kind"), asked.get("kind")} != {"STEP_STARTED"}:
-        return ""
-    if recorded.get("args") != asked.get("args") or recorded.get("id") == asked.get("id"):
-        return ""
-    old, new = (_declared(str(side.get("id"))) for side in (recorded, asked))
-    return f'If {new} is {old} under a new name, let it keep its id: @loom.step(id="{old}").'
+    return [*rows, *(("", line) for line in str(difference.get("likely") or "").splitlines())]
 
 
 def _side(side: Mapping[str, Any] | None) -> str:

@@ -30,7 +30,7 @@ from loom.services.gate_hooks import checked_hooks, hook_flows, hook_resources
 from loom.services.read_models import ReadModels
 from loom.services.worker import Worker
 from loom.spi.authorizer import AUTHORIZER_SPI_VERSION, ExecutionAuthorizer
-from loom.spi.clock import CLOCK_SPI_VERSION, Clock, Entropy, SystemClock
+from loom.spi.clock import CLOCK_SPI_VERSION, Clock, Entropy, SystemClock, VirtualClock
 from loom.spi.content_store import CONTENT_STORE_SPI_VERSION, ContentStore, HasContent
 from loom.spi.event_store import EVENT_STORE_SPI_VERSION, Storage
 from loom.spi.gate_hook import GateHook
@@ -203,6 +203,8 @@ def define_config(
     options |= {"simulators": simulators_of(simulators or {})}
     options |= _given(on_event=on_event, on_durable_event=on_durable_event, on_stream=on_stream, guard=guard)
     options |= _given(clock=clock, entropy=entropy, host=host, authorizer=authorizer)
+    if isinstance(clock, VirtualClock):  # nobody moves it while a drive waits in place for it
+        options |= {"linger_ms": 0}
     runtime = WorkflowRuntime(storage, flows=registry.flows, tools=registry.tools, **options)
     return LoomApp(runtime=runtime, registry=registry, resources=held, content=contents)
 

@@ -29,6 +29,7 @@ from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import ExecutionState, RunFacts
 from loom.core.step import Step
 from loom.driving.admission import Admissions
+from loom.driving.advising import advice_on, advised
 from loom.driving.chains import begun_as_link, lane_of, last_link, successor
 from loom.driving.errors import AlreadyAnswered
 from loom.driving.family import FAMILY, Family, Verbs
@@ -55,14 +56,11 @@ Event = EventEnvelope[Any]
 
 
 EVER_S: Final = 1e10
-LINGER_S: Final = 10.0
-"""How long a drive waits in place for a timer or a rest before it parks instead, unless a verb says otherwise."""
-
 Offer = Callable[[Drive], Awaitable[None]]
 
 
 class Manner(NamedTuple):
-    """How one verb wants a run driven: for whom, lingering how long, with what request to make at the frontier.
+    """How one verb wants a run driven: for whom, lingering how long (None: as the app does), with what request to make at the frontier.
 
     With *asks_only* it is replayed to make the request, and no further: somebody else drives it. With *is_attempt* a run that
     this code cannot replay is left as it is, for a driver that can. *on_change* stands above the setting of flow and app. One that
@@ -70,7 +68,7 @@ class Manner(NamedTuple):
     """
 
     principal: str | None
-    linger_ms: int
+    linger_ms: int | None
     offer: Offer | None = None
     is_start: bool = False
     asks_only: bool = False
@@ -99,7 +97,7 @@ class Manner(NamedTuple):
 
 def manner(
     principal: str | None,
-    linger_s: float,
+    linger_s: float | None = None,
     offer: Offer | None = None,
     *,
     is_start: bool = False,
@@ -112,9 +110,9 @@ def manner(
     """
     if on_change is not None:
         on_change = checked(on_change, "the verb")
-    if not linger_s >= 0:
+    if linger_s is not None and not linger_s >= 0:
         raise InvalidDeclaration(f"linger_s={linger_s}: a number of seconds, zero or more")
-    linger_ms = round(min(linger_s, EVER_S) * 1000)
+    linger_ms = None if linger_s is None else round(min(linger_s, EVER_S) * 1000)
     return Manner(label("principal", principal) if principal else None, linger_ms, offer, is_start, on_change=on_change)
 
 
@@ -356,10 +354,12 @@ class Driver:
             else:
                 await drive.run(body)
                 await after_parked(self, flow, drive)
-        except ReplayDivergence as divergence:
+        except ReplayDivergence as found:
+            is_same = drive.setting.same_code
+            divergence = found if is_same else advised(found, advice_on(found, flow, drive.state))
             if manner.records_divergence:
                 await _park_diverged(drive.journal, divergence)
-            raise
+            raise divergence.with_traceback(found.__traceback__) from found.__cause__
         finally:
             drive.live.set()
             try:
@@ -401,7 +401,7 @@ class Driver:
             is_lenient=on_change_of(flow, manner, self.around) == "allow",
             about=manner.about,
             is_start=manner.is_start,
-            linger_ms=min(manner.linger_ms, self.around.linger_max_ms),
+            linger_ms=_linger_ms(manner, self.around),
             before_going_on=_then_leave(manner.offer) if manner.asks_only else partial(self._at_frontier, manner),
             may_dispatch=hold.may_dispatch,
         )
@@ -505,6 +505,11 @@ def _setting_of(driver: Driver, flow: Flow[Any, Any]) -> dict[str, Any]:
         "before_ended": partial(before_ended, driver, flow),
         "stays": driver.family.stays,
     }
+
+
+def _linger_ms(manner: Manner, around: Surroundings) -> int:
+    said = around.linger_ms if manner.linger_ms is None else manner.linger_ms
+    return min(said, around.linger_max_ms)
 
 
 async def _before_cancelled(driver: Driver, drive: Drive) -> None:

@@ -26,7 +26,7 @@ from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.core.step import Step
 from loom.driving.authorizing import Authorization
-from loom.driving.driver import LINGER_S, Driver
+from loom.driving.driver import Driver
 from loom.driving.errors import CodeNotPresent, ExecutionDriven, MigrationRefused
 from loom.driving.inputs import encoded_input
 from loom.driving.loading import Loaded, load
@@ -232,7 +232,7 @@ class MigratingVerbs(ABC):
     _migrating: Migrating
 
     @abstractmethod
-    def _going_on(self, principal: str | None, linger_s: float) -> GoOn: ...
+    def _going_on(self, principal: str | None, linger_s: float | None) -> GoOn: ...
 
     def fingerprint(self, flow: Flow[Any, Any] | str) -> str:
         """Return the fingerprint of the code of a registered flow as it is.
@@ -284,7 +284,7 @@ class MigratingVerbs(ABC):
         input: Any = MISSING,
         reason: str | None = None,
         principal: str | None = None,
-        linger_s: float = LINGER_S,
+        linger_s: float | None = None,
     ) -> Outcome[Any]:
         """Move an execution as `migrate` does, and go on with it.
 

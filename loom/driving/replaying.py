@@ -23,6 +23,7 @@ from loom.core.logs import FlowLog
 from loom.core.origins import cause_of
 from loom.core.state import ExecutionState, empty_state
 from loom.core.step import Step
+from loom.driving.advising import advice_on
 from loom.driving.driver import Driver
 from loom.driving.errors import LogRedacted
 from loom.driving.family import Verbs
@@ -191,6 +192,8 @@ class Replayer:
             verdict = _reached(about, drive, is_same=is_same)
         else:
             verdict = _stopped(about, drive, stopped)
+            if isinstance(stopped, ReplayDivergence) and not is_same:
+                verdict = _changed(verdict, hint=advice_on(stopped, flow, drive.state) or verdict.hint)
         return Replayed(verdict, events, None, drive.asked, drive.ended, drive.declined)
 
     async def _until_it_stops(self, drive: ReplayDrive, flow: Flow[Any, Any]) -> LoomError:

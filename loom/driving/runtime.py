@@ -32,7 +32,7 @@ from loom.driving.admission import Waiting
 from loom.driving.annotating import Annotating
 from loom.driving.authorizing import Authorization
 from loom.driving.claims import Claims
-from loom.driving.driver import LINGER_S, Ask, Driver, Manner, make_offer, manner
+from loom.driving.driver import Ask, Driver, Manner, make_offer, manner
 from loom.driving.effects import EffectRuntime
 from loom.driving.family import FamilyVerbs
 from loom.driving.forking import Forking, ForkingVerbs
@@ -73,7 +73,7 @@ class EnqueueOptions(TypedDict, total=False):
 class StartOptions(EnqueueOptions, total=False):
     """What `start` takes beside flow, input and id; see there."""
 
-    linger_s: float
+    linger_s: float | None
     started: Callable[[ExecutionId], None] | None
 
 
@@ -91,6 +91,7 @@ class RuntimeOptions(TypedDict, total=False):
     nesting_max: int
     on_change: OnChange
     host: Host
+    linger_ms: int
     linger_max_ms: int
     idle_s: float
     on_event: Callable[[Event], None] | None
@@ -181,8 +182,8 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
     ) -> Outcome[Any]:
         """Start an execution and drive it until it ends or parks.
 
-        *principal* is who starts it, *attributes* what it can be found by. *linger_s* (10 s) is how long the drive
-        waits in place for a timer or a rest before it parks instead. *started* is called with the id once the start is
+        *principal* is who starts it, *attributes* what it can be found by. *linger_s* (10 s; 0 under a `VirtualClock`, which
+        nobody moves meanwhile) is how long the drive waits in place for a timer or a rest before it parks instead. *started* is called with the id once the start is
         on disk; an *id* that the caller chose is taken before any code runs. A run that takes longer than *deadline*, its
         waiting included, is cancelled.
 
@@ -192,7 +193,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
             DriveStopped, StoreError: the drive had to stop; the run can be resumed.
         """
         _refuse_unknown(options, StartOptions, "start")
-        wished = manner(options.get("principal"), options.get("linger_s", LINGER_S), is_start=True)
+        wished = manner(options.get("principal"), options.get("linger_s"), is_start=True)
         found, resources = self.flow(flow), await self._driver.open()
         fact = self.starting.fact(found, input, options.get("attributes"))
         fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
@@ -230,7 +231,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
         found, _ = self.flow(flow), await self._driver.open()
         fact = self.starting.fact(found, input, options.get("attributes"))
         fact = fact._replace(due_at=due_at(options.get("deadline"), self._surroundings.clock.now_ms()))
-        principal = manner(options.get("principal"), LINGER_S).principal
+        principal = manner(options.get("principal")).principal
         chosen = self.starting.id_of(found, fact, id)
         run_id, is_chosen = chosen or self.starting.made_up_id(found.id), chosen is not None
         begun = await self.starting.begin(
@@ -254,7 +255,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
         principal: str | None = None,
         on_change: OnChange | None = None,
         simulate: bool = False,
-        linger_s: float = LINGER_S,
+        linger_s: float | None = None,
     ) -> Outcome[Any]:
         """Go on with an execution that waits or was cut off; with *answer*, answer a gate of it first.
 
@@ -298,7 +299,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
         *,
         value: Any = None,
         principal: str | None = None,
-        linger_s: float = LINGER_S,
+        linger_s: float | None = None,
     ) -> Outcome[Any]:
         """Decide an effect in doubt: it was `done` (with *value* as its result), `failed`, or is to `retry`.
 
@@ -323,7 +324,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
         *,
         principal: str | None = None,
         on_change: OnChange | None = None,
-        linger_s: float = LINGER_S,
+        linger_s: float | None = None,
     ) -> Outcome[Any]:
         """Try a failed execution again from the failure; what succeeded stays (kernel rule 8.1). *on_change* as in `resume`.
 
@@ -367,7 +368,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
         key: str | None = None,
         principal: str | None = None,
         drive: bool = True,
-        linger_s: float = LINGER_S,
+        linger_s: float | None = None,
     ) -> Outcome[Any]:
         """Store a message for `ctx.receive(topic)`, durably, whether the run waits for it already or not.
 
@@ -403,7 +404,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
         *,
         principal: str | None = None,
         drive: bool = True,
-        linger_s: float = LINGER_S,
+        linger_s: float | None = None,
     ) -> Outcome[Any]:
         """Deliver the messages of *topic* again, those that were held first. Drives and returns as `send`.
 
@@ -437,7 +438,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
         await self._authorization.ask("attach", link_named(execution_id) or execution_id, principal)
         await self._notes.attach(execution_id, decision, values.encode(value), note=note, principal=principal)
 
-    def _going_on(self, principal: str | None, linger_s: float) -> Callable[[str], Awaitable[Outcome[Any]]]:
+    def _going_on(self, principal: str | None, linger_s: float | None) -> Callable[[str], Awaitable[Outcome[Any]]]:
         wished = manner(principal, linger_s)
         return lambda id: self._going.on(id, lambda *_: wished)
 

@@ -19,7 +19,7 @@ from loom.core.outcome import Outcome
 from loom.core.state import ExecutionState
 from loom.driving.annotating import Load
 from loom.driving.authorizing import Authorization
-from loom.driving.driver import LINGER_S, Ask, Driver
+from loom.driving.driver import Ask, Driver
 from loom.driving.errors import ExecutionNotFound, ExecutionNotPaused
 from loom.driving.messages import GoOn
 from loom.kernel.cancelling import GRACE_MS
@@ -224,7 +224,7 @@ class StoppingVerbs(ABC):
     _stopping: Stopping
 
     @abstractmethod
-    def _going_on(self, principal: str | None, linger_s: float) -> GoOn: ...
+    def _going_on(self, principal: str | None, linger_s: float | None) -> GoOn: ...
 
     async def cancel(
         self,
@@ -235,7 +235,7 @@ class StoppingVerbs(ABC):
         grace_s: float = GRACE_S,
         force: bool = False,
         drive: bool = True,
-        linger_s: float = LINGER_S,
+        linger_s: float | None = None,
     ) -> Outcome[Any]:
         """Have an execution end as cancelled, whatever it is doing, after it has cleaned up for *grace_s* seconds at most.
 
@@ -270,7 +270,7 @@ class StoppingVerbs(ABC):
         return await self._stopping.pause(execution_id, reason, principal)
 
     async def unpause(
-        self, execution_id: str, *, principal: str | None = None, drive: bool = True, linger_s: float = LINGER_S
+        self, execution_id: str, *, principal: str | None = None, drive: bool = True, linger_s: float | None = None
     ) -> Outcome[Any]:
         """Let a paused execution go on, and drive it, unless that is left to a worker.
 

@@ -134,6 +134,11 @@ def _origin(module: str) -> Literal["standard", "installed", "elsewhere"]:
     return "standard" if _LIBRARY in path.parents else "elsewhere"
 
 
+def is_of_a_project(module: str) -> bool:
+    """Return whether *module* is of the author's, and not of the standard library, of an installed package, or Loom's."""
+    return module.partition(".")[0] != "loom" and _origin(module) == "elsewhere"
+
+
 # What can be told without running anything
 
 

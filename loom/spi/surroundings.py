@@ -24,6 +24,7 @@ GRACE_S: Final = 10.0
 LEASE_S: Final = 15.0
 NESTING_MAX: Final = 32
 IDLE_S: Final = 0.002
+LINGER_MS: Final = 10_000
 LINGER_MAX_MS: Final = 10**13
 
 
@@ -34,8 +35,8 @@ class Surroundings:
     *resources* opens what steps need; *write_behind* keeps only the barriers of kernel rule 3.1; *grace_s* is how long an
     interrupted drive waits for what is in flight; *authorizer* is asked before a verb changes a run. *on_event* is told of an event
     when it is committed, *on_durable_event* once it is on disk; both in order, and what they raise is logged and stops
-    nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone. No drive waits in place
-    for what is due in more than *linger_max_ms*, whatever a verb says. Events that nobody waits for may gather for *idle_s*.
+    nothing. A driver holds a run for *lease_s* seconds at a time; *host* knows which drivers are gone. A drive waits in place
+    for what is due within *linger_ms* unless a verb says otherwise, and for nothing due in more than *linger_max_ms*, whatever it says. Events that nobody waits for may gather for *idle_s*.
     *nesting_max* is how many ancestors a run may have, *on_change* what becomes of one whose code has changed.
     *simulators* stand in for steps, by their ids, in a run that is simulated.
     *guard* watches the bodies of flows. *citing* is told of all that is about to be written to a log or a lane. *snapshot_every* is after how many events a snapshot is kept, beside those at parks;
@@ -54,6 +55,7 @@ class Surroundings:
     nesting_max: int = NESTING_MAX
     on_change: OnChange = "check"
     host: Host = field(default_factory=SystemHost)
+    linger_ms: int = LINGER_MS
     linger_max_ms: int = LINGER_MAX_MS
     idle_s: float = IDLE_S
     on_event: Callable[[Event], None] | None = None

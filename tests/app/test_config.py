@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import types
 import warnings
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from loom.app.registry import DuplicateId, Registry
 from loom.core.errors import InvalidDeclaration
 from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
+from loom.spi.clock import VirtualClock
 
 
 @loom.step
@@ -44,6 +46,34 @@ async def test_an_app_is_wired_in_a_few_lines_and_what_it_is_made_of_can_be_reac
         assert outcome.value == 7
         assert app.storage is app.runtime.storage
         assert list(app.registry.flows) == ["first", "second"]
+
+
+async def test_under_a_clock_that_stands_still_a_rest_parks_the_run_unless_a_verb_says_to_linger() -> None:
+    clock, attempts = VirtualClock(), list[int]()
+
+    @loom.step(retry=loom.Retry(attempts=2, delay=timedelta(seconds=0.3), jitter=0))
+    async def flaky(step: loom.StepContext) -> int:
+        attempts.append(step.attempt)
+        if step.attempt == 1:
+            raise ConnectionError("no luck")
+        return step.attempt
+
+    @loom.flow
+    async def persistent(ctx: loom.Context) -> int:
+        return await ctx.run(flaky)
+
+    async with loom.define_config(flows=[persistent], clock=clock) as app:
+        async with asyncio.timeout(20):
+            parked = await app.runtime.start(persistent, id="a")
+        clock.advance(300)
+        done = await app.runtime.resume("a")
+        lingering = asyncio.create_task(app.runtime.start(persistent, id="b", linger_s=1))
+        while clock.next_due_ms is None:
+            await asyncio.sleep(0)
+        clock.advance(300)
+
+        assert (parked.status, done.value, attempts[:2]) == ("suspended", 2, [1, 2])
+        assert (await lingering).value == 2
 
 
 @pytest.mark.proves("PRN-08")

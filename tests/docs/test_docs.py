@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from loom.core.failures import FAILURE_BYTES_MAX
-from loom.driving.driver import LINGER_S
 from loom.driving.writer import QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX
 from loom.kernel.fold import EVENTS
-from loom.spi.surroundings import IDLE_S
+from loom.spi.surroundings import IDLE_S, LINGER_MS
 from loom.spi.threads import THREADS_MAX
 from loom_cli.command_table import ROWS
 from loom_cli.exits import ExitCode
@@ -148,7 +147,7 @@ def test_decisions_are_numbered_without_a_gap_and_each_says_its_own_number() -> 
         ("durability", f"up to {IDLE_S * 1000:g} ms"),
         ("effects", f"one of up to {THREADS_MAX} daemon threads"),
         ("failures-and-retries", f"{FAILURE_BYTES_MAX >> 10} KiB at most"),
-        ("the-command", f"up to `--wait` seconds ({LINGER_S:g})"),
+        ("the-command", f"up to `--wait` seconds ({LINGER_MS // 1000})"),
     ],
 )
 def test_a_figure_in_a_guide_is_the_code_s(page: str, words: str) -> None:

@@ -151,6 +151,44 @@ def test_who_renamed_a_step_is_told_how_to_keep_its_id(shop: Project) -> None:
     assert shop.loom("resume", "x1", "--answer", "1").status == 0
 
 
+BOTH = ("    answer = await", "    await ctx.run(bill, order.id)\n    answer = await")
+SWAPPED = (
+    ("    booked = await ctx.run(book, order.id)\n", "    await ctx.run(bill, order.id)\n"),
+    ("    answer = await", "    booked = await ctx.run(book, order.id)\n    answer = await"),
+)
+
+
+def test_steps_that_were_put_in_another_order_are_not_told_to_take_each_others_id(shop: Project) -> None:
+    shop.edit(BOTH)
+    assert shop.loom("run", "shop", "--input", '{"id": "a-2", "amount": 7}', "--id", "x2").status == 3
+    shop.edit(*SWAPPED)
+    advice = "When this was recorded, step bill was asked after step book: put them back in that order"
+
+    checked = shop.loom("deploy", "check").out
+    resumed, shown = shop.loom("resume", "x2", "--answer", "1").err, shop.loom("show", "x2").out
+
+    for told in (checked, resumed, shown):
+        assert advice in told
+        assert 'ctx.patched("bill first")' in told
+        assert "under a new name" not in told
+
+
+def test_a_step_that_was_added_before_another_is_told_to_be_patched(shop: Project) -> None:
+    shop.edit(("    booked =", "    await ctx.run(bill, order.id)\n    booked ="))
+    advice = 'If step bill was added, have old runs go the old way: if ctx.patched("bill").'
+
+    assert advice in shop.loom("deploy", "check").out
+    assert advice in shop.loom("resume", "x1", "--answer", "1").err
+
+
+def test_a_step_that_was_taken_out_is_told_to_be_kept_for_old_runs(shop: Project) -> None:
+    shop.edit(("await ctx.run(book, order.id)", "order.id"), ("def book(", "def booking("))
+
+    told = shop.loom("deploy", "check").out
+
+    assert 'If step book was taken out, have old runs go the old way: if not ctx.patched("without book").' in told
+
+
 def test_a_diverged_run_goes_on_once_the_code_is_mended_and_nothing_ran_twice(shop: Project) -> None:
     shop.edit(OTHERWISE)
     assert shop.loom("resume", "x1", "--answer", "1").status == 3
