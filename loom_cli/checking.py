@@ -79,7 +79,7 @@ async def _each(cli: Cli, app: LoomApp, runs: AsyncIterator[StoredRun], known: C
     with watched("a replay", _REPLAY_S) as lives:
         async for verdict in checking.verdicts(runs):
             lives()
-            known(from_here(verdict, cli.folder))
+            known(from_here(verdict, cli.folder, app.registry.flows.get(verdict.flow)))
 
 
 async def _stored(app: LoomApp, meant: Meant) -> AsyncIterator[StoredRun]:

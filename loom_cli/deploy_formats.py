@@ -106,7 +106,8 @@ def _told(each: Finding) -> list[tuple[str, str]]:
         told += [("recorded", _cut(f"{at}{side_text(first.recorded)}")), ("asked", _cut(side_text(first.asked)))]
     elif first.sequence is not None:
         told.append(("event", str(first.sequence)))
-    told += [(name, text) for name, text in (("where", first.where), ("why", first.why), ("try", first.hint)) if text]
+    why = "; ".join(first.why.splitlines())
+    told += [(name, text) for name, text in (("where", first.where), ("why", why), ("try", first.hint)) if text]
     more = f" and {each.count - len(each.samples):,} more" if each.count > len(each.samples) else ""
     return [*told, ("runs", f"{', '.join(each.samples)}{more}")]
 

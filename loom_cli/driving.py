@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from loom.app.config import LoomApp
 from loom.app.registry import steps_from
-from loom.core.errors import LoomError
+from loom.core.errors import LoomError, StepNotDurable, SyscallNotAwaited
 from loom.core.outcome import Outcome, outcome_of
 from loom.core.state import UNTRIED, ExecutionState
 from loom.core.step import Step
@@ -36,6 +37,7 @@ from loom_cli.interrupting import Interruption, end_children, threads_hold_the_p
 from loom_cli.outcomes import Teller, outcome_json
 from loom_cli.progress import Progress, progress_of
 from loom_cli.screen import Styled
+from loom_cli.slips import NOT_AWAITED, likelier, slips
 from loom_cli.streams import OutputClosed, OutputRefused
 from loom_cli.times import duration
 from loom_cli.watching import Silent, Watcher, watcher_for
@@ -167,7 +169,10 @@ class Driving:
                 return await self._begun_before(outcome)
             return End(await self._state(), outcome)
         except ReplayDivergence as divergence:
-            return End(await self._state(), status="diverged", difference=divergence.as_json())
+            state = await self._state()
+            flow = self._app.registry.flows.get(state.facts.flow)
+            likely = likelier(divergence.likely, flow, self._cli.folder)
+            return End(state, status="diverged", difference={**divergence.as_json(), "likely": likely})
         except ExecutionAlreadyExists as taken:
             has_it, hints = await self._app.runtime.load_state(taken.execution_id), self.hints(taken.execution_id)
             taken.hint = f"Choose another --id; {hints.going_on(has_it)}."
@@ -200,15 +205,27 @@ class Driving:
         """Say Python's warnings, which are for the author, in a line of our own."""
         before = warnings.showwarning
 
-        def said(message: Warning | str, *_about: object, **_more: object) -> None:
-            if not str(message).startswith(_OURS_NOT_AWAITED):
-                self._watcher.say(f"warning: {message}", "yellow")
+        def said(message: Warning | str, *about: object, **_more: object) -> None:
+            if str(message).startswith(_OURS_NOT_AWAITED):
+                return
+            self._watcher.say(f"warning: {message}", "yellow")
+            for place in self._places_of(message, *map(str, about[1:3])):
+                self._watcher.say(f"  {place}", "yellow")
 
         warnings.showwarning = said
         try:
             yield
         finally:
             warnings.showwarning = before
+
+    def _places_of(self, message: Warning | str, file: str, line: str) -> Iterable[str]:
+        """Return where in the author's code the slip is that a warning tells."""
+        folder = self._cli.folder
+        if isinstance(message, SyscallNotAwaited):  # it is noticed when the body has ended, which tells no place
+            return dict.fromkeys(
+                each for flow in self._app.registry.flows.values() for each in slips(flow, folder, NOT_AWAITED)
+            )
+        return [f"{file.removeprefix(f'{folder}{os.sep}')}:{line}"] if isinstance(message, StepNotDurable) else ()
 
     # -- interruption --------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from loom.core.flow import Flow
 from loom.core.ids import ExecutionId
 from loom.devtools.deploying import Checking, StoredRun
 from loom.driving.errors import SnapshotUnusable
@@ -22,6 +23,7 @@ from loom.spi.where import Where
 from loom_cli.errors import Usage
 from loom_cli.ids import meant_id
 from loom_cli.selecting import PAGE
+from loom_cli.slips import likelier
 from loom_cli.wording import value_text
 
 if TYPE_CHECKING:
@@ -134,12 +136,12 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def from_here(verdict: Verdict, folder: Path) -> Verdict:
-    """Return *verdict* with places in the author's code as paths from *folder*."""
+def from_here(verdict: Verdict, folder: Path, flow: Flow[Any, Any] | None = None) -> Verdict:
+    """Return *verdict* with places in the author's code as paths from *folder*, and with what in *flow* may be to blame."""
     asked = verdict.asked
     if asked is not None and asked.get("where"):
         asked = {**asked, "where": _from(str(asked["where"]), folder)}
-    return replace(verdict, where=_from(verdict.where, folder), asked=asked)
+    return replace(verdict, where=_from(verdict.where, folder), asked=asked, why=likelier(verdict.why, flow, folder))
 
 
 def _from(where: str, folder: Path) -> str:

@@ -64,9 +64,11 @@ def _cannot_go_on(row: ExecutionRow, now_ms: int) -> str | None:
         return "is paused"
     if row.index.status in ("diverged", "forked", "running"):
         return None
-    if row.index.wake_at is not None:
-        return None if row.index.wake_at <= now_ms else "sleeps"
-    return "waits for an answer" if row.index.gates != "[]" else None
+    if row.index.wake_at is not None and row.index.wake_at <= now_ms:
+        return None
+    if row.index.gates != "[]":
+        return "waits for an answer"
+    return "sleeps" if row.index.wake_at is not None else None
 
 
 def _has_ended(row: ExecutionRow, now_ms: int) -> str | None:

@@ -202,9 +202,7 @@ def define_config(
     options |= _checked(lease_s, on_change, snapshot_every, snapshot_codec)
     options |= {"simulators": simulators_of(simulators or {})}
     options |= _given(on_event=on_event, on_durable_event=on_durable_event, on_stream=on_stream, guard=guard)
-    options |= _given(clock=clock, entropy=entropy, host=host, authorizer=authorizer)
-    if isinstance(clock, VirtualClock):  # nobody moves it while a drive waits in place for it
-        options |= {"linger_ms": 0}
+    options |= _given(clock=clock, entropy=entropy, host=host, authorizer=authorizer) | _lingering(clock)
     runtime = WorkflowRuntime(storage, flows=registry.flows, tools=registry.tools, **options)
     return LoomApp(runtime=runtime, registry=registry, resources=held, content=contents)
 
@@ -213,6 +211,11 @@ def _checked(lease_s: float, on_change: OnChange, every: int | None, codec: Snap
     """Return the settings that only some values will do for."""
     snapshots: RuntimeOptions = {"snapshot_every": checked_every(every), "snapshot_codec": checked_codec(codec)}
     return {**snapshots, "lease_s": _positive("lease_s", lease_s), "on_change": checked(on_change, "define_config")}
+
+
+def _lingering(clock: Clock | None) -> RuntimeOptions:
+    """Return for how long drives wait in place: not for a clock that nobody moves meanwhile."""
+    return {"linger_ms": 0} if isinstance(clock, VirtualClock) else {}
 
 
 def _given(**adapters: object) -> RuntimeOptions:

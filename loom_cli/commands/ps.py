@@ -14,6 +14,7 @@ from loom.driving.run_reader import RunReader
 from loom.spi.admission_store import Admission, AdmissionStore
 from loom.spi.event_store import ExecutionQuery, ExecutionRow
 from loom.spi.where import fields_of, searchable
+from loom_cli.awaiting import Wait, may_wait, waits_of, waits_words
 from loom_cli.cli import Cli
 from loom_cli.completion import complete_ids
 from loom_cli.deadlines import may_be_late, with_deadlines
@@ -157,11 +158,12 @@ def _list_queries(cli: Cli, *, as_json: bool) -> ExitCode:
 
 
 class _Found(NamedTuple):
-    """Rows of the index; how those stand that wait in a line before they begin, and which are of trials that have stopped."""
+    """Rows of the index; how those stand that wait in a line before they begin, which are of trials that have stopped, and the messages that others wait for."""
 
     rows: Sequence[ExecutionRow]
     lines: Mapping[ExecutionId, Admission]
     stopped: Container[ExecutionId]
+    waits: Mapping[ExecutionId, Sequence[Wait]]
 
 
 async def _found(cli: Cli, store: str | None, query: ExecutionQuery, parent: str | None) -> _Found:
@@ -170,14 +172,15 @@ async def _found(cli: Cli, store: str | None, query: ExecutionQuery, parent: str
     if parent is not None:
         query = replace(query, parent=await meant_id(storage, parent))
     rows = await storage.find(query)
-    waiting = [row.execution_id for row in rows if row.index.status == "suspended" and row.index.gates == "[]"]
-    if not waiting and not any(map(may_be_late, rows)):
-        return _Found(rows, {}, ())
+    parked = [row for row in rows if may_wait(row)]
+    if not parked and not any(map(may_be_late, rows)):
+        return _Found(rows, {}, (), {})
     whole = cli.reader(store)  # which is loaded for these alone
     rows = await with_deadlines(whole, rows, cli.now_ms())
+    waiting = [row.execution_id for row in parked]
     lines = await whole.admissions(waiting) if waiting and isinstance(whole, AdmissionStore) else {}
     in_line = {run: admission for run, admission in lines.items() if admission.stage != "begun"}
-    return _Found(rows, in_line, await stopped_trials(whole, rows))
+    return _Found(rows, in_line, await stopped_trials(whole, rows), await waits_of(whole, parked))
 
 
 def _rows_json(rows: Sequence[ExecutionRow], found: _Found) -> list[dict[str, Any]]:
@@ -209,9 +212,7 @@ def _near(names: Iterable[str], known: Collection[str]) -> list[str]:
 def _table(rows: Sequence[ExecutionRow], found: _Found, now_ms: int) -> list[Sequence[str | Styled]]:
     parents = {row.index.parent for row in rows if not row.index.ended}
     return [
-        _stopped(row, now_ms)
-        if row.execution_id in found.stopped
-        else _cells(row, found.lines.get(row.execution_id), parents, now_ms)
+        _stopped(row, now_ms) if row.execution_id in found.stopped else _cells(row, found, parents, now_ms)
         for row in rows
     ]
 
@@ -222,16 +223,20 @@ def _stopped(row: ExecutionRow, now_ms: int) -> Sequence[str | Styled]:
     return row.execution_id, row.index.flow, Styled(STOPPED, STATUS_STYLES["suspended"]), age, told
 
 
-def _cells(row: ExecutionRow, line: Admission | None, parents: Container[str], now_ms: int) -> Sequence[str | Styled]:
-    index = row.index
+def _cells(row: ExecutionRow, found: _Found, parents: Container[str], now_ms: int) -> Sequence[str | Styled]:
+    index, line = row.index, found.lines.get(row.execution_id)
     gates = gates_of(row)
     waits = ", ".join(str(gate["gate"]) for gate in gates) if gates is not None else "?"
     if held := held_words(row):
         waits = f"{waits}; {held}" if waits else held
     elif line is not None:
         waits = line_words(line, now_ms)
+    elif not waits and index.wake_at is not None and index.wake_at <= now_ms:
+        waits = "a driver"
+    elif not waits and row.execution_id in found.waits:
+        waits = waits_words(found.waits[row.execution_id], index.wake_at, now_ms)
     elif not waits and index.wake_at is not None:
-        waits = f"the clock, {distance(index.wake_at, now_ms)}" if index.wake_at > now_ms else "a driver"
+        waits = f"the clock, {distance(index.wake_at, now_ms)}"
     elif not waits and index.status == "suspended":
         waits = "a child or a message" if row.execution_id in parents else "a message"  # what else could it go on with
     return (

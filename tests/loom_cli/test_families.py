@@ -49,7 +49,7 @@ def test_a_parent_says_that_it_waits_for_a_child_and_where_to_look(family: Path,
     assert "○ top:asking  it waits for this child for " in shown
     assert "  try   loom show top:asking\n" in shown
     assert "loom send" not in told + shown
-    assert re.search(r"^top +parent +suspended +\S+ +a child or a message$", listed, re.MULTILINE)
+    assert re.search(r"^top +parent +suspended +\S+ +the child top:asking$", listed, re.MULTILINE)
 
 
 @pytest.mark.proves("CMP-12")

@@ -54,6 +54,7 @@ GATED = '[{"gate": "approval"}]'
         ("resume", row(status="suspended", wake_at=NOW + 1), "sleeps"),
         ("resume", row(status="suspended", gates=GATED), "waits for an answer"),
         ("resume", row(status="suspended", gates=GATED, wake_at=NOW), None),
+        ("resume", row(status="suspended", gates=GATED, wake_at=NOW + 1), "waits for an answer"),
         ("resume", row(status="paused"), "is paused"),
         ("resume", row(status="completed"), "is completed"),
         ("cancel", row(status="suspended"), None),

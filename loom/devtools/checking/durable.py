@@ -21,6 +21,8 @@ _BETWEEN_BRANCHES: Final = tuple(
     names("Lock() Event() Condition() Semaphore() BoundedSemaphore() Barrier() Queue()", "asyncio.")
 )
 """What branches may wait for each other with: who comes first follows from the log."""
+_OF_COROUTINES: Final = names("close send throw")
+_LOOKING: Final = names("str repr len int float bool print isinstance", "builtins.")
 
 
 def effects_of_verbs(here: Here, call: ast.Call) -> None:
@@ -160,3 +162,48 @@ def forgotten(here: Here, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Call) and here.of(node.value).kind in {"syscall", "coroutine"}:
         message = f"`{shown(node)}` is called and not awaited, so it never runs"
         here.report("not-awaited", node.value, message, f"await {ast.unparse(node.value)}")
+
+
+def kept_and_forgotten(here: Here, node: ast.Assign | ast.AnnAssign) -> None:
+    """A syscall, or a coroutine of the project, that is kept in a variable which nothing awaits, returns or hands on."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    for name, value in _pairs(targets[0], node.value) if len(targets) == 1 else ():
+        if not isinstance(value, ast.Call) or here.of(value).kind not in {"syscall", "coroutine"}:
+            continue
+        if not any(_is_taken_up(here, use) for use in _uses(here, name.id)):
+            message = f"`{name.id} = {shown(value)}` is never awaited: `{name.id}` is a coroutine that never runs"
+            here.report("not-awaited", value, message, f"await {ast.unparse(value)}")
+
+
+def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[ast.Name, ast.expr]]:
+    match target, value:
+        case ast.Name(), ast.expr():
+            yield target, value
+        case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+            for name, each in zip(names, values, strict=True):
+                yield from _pairs(name, each)
+
+
+def _uses(here: Here, name: str) -> Iterator[ast.AST]:
+    """Yield where the function, and what is written inside it, reads *name*, and where it says that *name* is not its own."""
+    for node in ast.walk(here.visit.function):
+        is_read = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+        if is_read or (isinstance(node, ast.Global | ast.Nonlocal) and name in node.names):
+            yield node
+
+
+def _is_taken_up(here: Here, use: ast.AST) -> bool:
+    """Whether *use* may have the coroutine awaited: all but what only looks at it, or counts with it, as if it were its result."""
+    match here.source.parents.get(use):
+        case ast.FormattedValue() | ast.BinOp() | ast.Compare() | ast.UnaryOp() | ast.Subscript():
+            return False
+        case ast.Attribute(attr=name):
+            return name in _OF_COROUTINES
+        case ast.Call(func=called) if use is not called:
+            return here.of(called).name not in _LOOKING
+        case ast.If(test=test) | ast.While(test=test):
+            return test is not use
+        case ast.For(iter=items) | ast.comprehension(iter=items):
+            return items is not use
+        case _:
+            return True

@@ -18,6 +18,8 @@ _FORMATTING: Final = frozenset({"builtins.str", "builtins.repr", "builtins.forma
 
 def follow(here: Here, call: ast.Call) -> None:
     """Go through the functions that *call* runs, with what they are given; in a loop, with what can vary."""
+    if call.func in here.skipped:  # the source of a stream, which runs as an effect
+        return
     loop = loop_round(here, call)
     for function, source in started_by(here.of(call.func), here):
         bound = is_bound(call, here)

@@ -110,7 +110,16 @@ FOUND = {
         "list(given.keys() & {1})",
     ],
     "foreign-await": ["import thing; await thing.Client().ask()", "import asyncio; await asyncio.Future()"],
-    "not-awaited": ["ctx.sleep(3)", "loom.spawn(ctx, 'child')"],
+    "not-awaited": [
+        "ctx.sleep(3)",
+        "loom.spawn(ctx, 'child')",
+        "a = ctx.run(given, 3)\n    return f'got {a}'",
+        "a: int = ctx.run(given, 3)\n    return a + 1",
+        "a, b = ctx.run(given, 1), await ctx.run(given, 2)\n    return str(a)",
+        "a = ctx.suspend('x')",
+        "a = ctx.suspend('x')\n    if a: return a.items",
+        "a = ctx.run(given)\n    for x in a: given(x)",
+    ],
     "not-a-step": ["await ctx.run(lambda: 3)"],
     "foreign-context": ["await ctx.run(given, ctx)", "await ctx.decide('way', lambda c: ctx.random(), [1])"],
     "broad-except": [
@@ -149,6 +158,13 @@ def test_it_is_found(rule: str, line: str) -> None:
         "len(list(set(given)))",
         "import asyncio; await asyncio.gather(ctx.run(given, 1), ctx.run(given, 2))",
         "import asyncio; await asyncio.create_task(ctx.sleep(1))",
+        "a = ctx.run(given, 1)\n    return await a",
+        "import asyncio; a, b = ctx.run(given, 1), ctx.run(given, 2)\n    return await asyncio.gather(a, b)",
+        "a = ctx.run(given)\n    left = [a]\n    for each in left: await each",
+        "a = ctx.run(given)\n    a.close()",
+        "a = ctx.run(given)\n    return await given(a)",
+        "a = await ctx.run(given)\n    return f'{a}'",
+        "a = ctx.run(given)\n    async def later(): return await a\n    await later()",
         "await given.wait()",
         "import contextlib\n    async with contextlib.AsyncExitStack() as stack: pass",
         "try: await ctx.suspend('x')\n    except Exception: pass",
@@ -170,6 +186,20 @@ def test_it_is_found(rule: str, line: str) -> None:
 )
 def test_it_is_right(line: str) -> None:
     assert in_flow(line) == []
+
+
+def test_the_source_of_a_stream_may_do_anything_and_what_it_is_given_may_not() -> None:
+    source = "import asyncio, time\nasync def tokens(n):\n    await asyncio.sleep(n)\n    yield time.time()\n"
+    flow = "@loom.flow\nasync def order(ctx):\n    return await ctx.stream('answer', tokens({}))\n"
+
+    assert found(source + flow.format("3")) == []
+    assert found(source + flow.format("time.time()")) == ["clock:8"]
+
+
+def test_a_helper_may_return_a_syscall_that_its_caller_awaits() -> None:
+    helper = "async def ask(ctx):\n    a = ctx.suspend('x')\n    return a\n"
+
+    assert found(helper + "@loom.flow\nasync def order(ctx):\n    return await (await ask(ctx))\n") == []
 
 
 def test_the_names_of_the_flow_hide_those_of_the_world() -> None:
