@@ -157,6 +157,18 @@ async def say_main(app: LoomApp, run_id: ExecutionId, screen: Screen) -> None:
         screen.note(Styled(told, "yellow"))
 
 
+async def say_parent(app: LoomApp, state: ExecutionState, screen: Screen) -> None:
+    """Say before a child is tried again that the run which started it has ended, and takes up nothing any more."""
+    if state.facts.parent is None or state.status != "failed":
+        return
+    parent = ExecutionId(state.facts.parent["execution_id"])
+    async with app:
+        row = await app.storage.row(parent)
+    if row is not None and row.index.ended:
+        told = f"{parent}, which started it, had this failure and is {row.index.status}: what a retry does, it does for real, and nobody takes it up"
+        screen.note(Styled(told, "yellow"))
+
+
 def result_words(state: ExecutionState) -> str:
     """Return that a branch which was promoted has no result yet, empty where it has one."""
     if state.status == "completed":

@@ -13,6 +13,8 @@ Line = tuple[int, str, str]
 """Indentation, text and style."""
 
 _CAUSES_MAX = 10
+_NOT_SERIALIZABLE = "loom.NotSerializable"
+_INSTEAD = "instead: plain data, a dataclass or a model, or the id by which a step finds it again"
 
 
 class Cause(NamedTuple):
@@ -44,6 +46,8 @@ def record_lines(failure: Failure) -> Iterator[Line]:
     yield from _traceback(failure)
     for line in failure_text(failure).split("\n"):
         yield 4, line, "red"
+    if failure.get("type") == _NOT_SERIALIZABLE:
+        yield 4, _INSTEAD, ""
     record, told = failure_from(failure), {failure_text(failure)}
     while record.cause is not None and str(record.cause) not in told and len(told) <= _CAUSES_MAX:
         record = record.cause
@@ -55,3 +59,8 @@ def _traceback(failure: Failure) -> Iterator[Line]:
     for line in str(failure.get("traceback", "")).rstrip("\n").split("\n"):
         if line.strip():
             yield 4, line.removeprefix("  "), "dim"
+
+
+def is_to_be_mended(failure: Failure, cause: Cause | None) -> bool:
+    """Whether the same code will fail so again: a value cannot be written to the log."""
+    return _NOT_SERIALIZABLE in {failure.get("type"), cause.failure.get("type") if cause is not None else None}

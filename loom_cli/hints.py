@@ -44,7 +44,11 @@ class Hints(NamedTuple):
     def delivering(self, topic: str) -> str:
         """Return how to bring what is awaited on *topic*: by a message, or from a child, which has waits of its own."""
         child = child_of(topic)
-        return self.command("send", after=[topic, "JSON"]) if child is None else self._replace(id=child).command("show")
+        return self.command("send", after=[topic, "JSON"]) if child is None else self.of(child).command("show")
+
+    def of(self, id: str) -> Hints:
+        """Return how to make commands for another execution."""
+        return self._replace(id=id)
 
     def listing(self, verb: str) -> str:
         """Return the command that lists all executions in the way of *verb*."""

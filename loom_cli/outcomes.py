@@ -12,7 +12,7 @@ from loom.core.state import ExecutionState
 from loom.core.views import AwaitedMessage, OpenGate, awaited_messages, open_gates
 from loom.lenses.shapes import gate_json, receive_json
 from loom_cli.drivers import driver_words
-from loom_cli.failure_lines import Cause, failure_lines
+from loom_cli.failure_lines import Cause, failure_lines, is_to_be_mended
 from loom_cli.hints import Hints
 from loom_cli.readable import readable
 from loom_cli.safe_text import safe
@@ -132,9 +132,19 @@ class Teller:
 
     def _failed(self, state: ExecutionState) -> None:
         self._head("failed", "failed", f"failed in {_took(state)}")
-        for indent, text, style in failure_lines(state.facts.failure or {}, _cause(state)):
+        failure, cause, parent = state.facts.failure or {}, _cause(state), state.facts.parent
+        for indent, text, style in failure_lines(failure, cause):
             self._line(Styled(text, style), indent=indent)
-        self._command("try again from there:", self._hints.command("retry"))
+        again = (
+            "mend the code, then try again from there:" if is_to_be_mended(failure, cause) else "try again from there:"
+        )
+        if parent is not None:
+            self._command(
+                "the run that started it has this failure; see first what it made of it:",
+                self._hints.of(parent["execution_id"]).command("show"),
+            )
+            return
+        self._command(again, self._hints.command("retry"))
 
     def _cancelled(self, state: ExecutionState, outcome: Outcome[Any]) -> None:
         why = f": {outcome.reason}" if outcome.reason else ""

@@ -19,6 +19,7 @@ from loom_cli.hints import Hints
 from loom_cli.outcomes import Teller, outcome_json
 from loom_cli.resuming import load
 from loom_cli.screen import Styled
+from loom_cli.wording import Event, child_of
 
 Verb: TypeAlias = Callable[[WorkflowRuntime, ExecutionId, bool], Awaitable[Outcome[Any]]]
 """What is asked of the runtime for a run; the last argument says whether the run may be driven."""
@@ -37,7 +38,9 @@ def kept_words(state: ExecutionState, topic: str, hints: Hints) -> tuple[str, st
         return f"keeps it until {topic} is released:", hints.command("inbox release", after=[topic])
     if is_parked_for(state, topic):
         return "keeps it until the run is driven:", hints.command("resume")
-    return f"keeps it: nothing waits for {topic} now", ""
+    others = sorted({wait.topic for wait in awaited_messages(state) if child_of(wait.topic) is None})
+    instead = f"; it waits for {', '.join(others)}" if others else ""
+    return f"keeps it: nothing waits for {topic} now{instead}", ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +62,23 @@ class Sending:
         state = past.state()
         if not detach and is_parked_for(state, topic) and (topic in state.facts.held) is releases:
             driving = Driving(self.cli, self.app, quiet=self.quiet, as_json=self.as_json, options=self.options)
-            return driving.go_on(run_id, past, lambda runtime: verb(runtime, run_id, True))
+            dropped = self._listen_for_dropped(run_id)
+            status = driving.go_on(run_id, past, lambda runtime: verb(runtime, run_id, True))
+            return ExitCode.USAGE if dropped and status == ExitCode.WAITING and not releases else status
         state, outcome = self.cli.run(self._carried_out(run_id, verb, drive=not detach))
         self._tell(state, outcome, topic)
         return exit_code_of_status(outcome.status)
+
+    def _listen_for_dropped(self, run_id: ExecutionId) -> list[Event]:
+        """Return what fills with the messages of the run that are dropped from here on: they are not what it waits for."""
+        dropped: list[Event] = []
+
+        def hear(event: Event) -> None:
+            if event.execution_id == run_id and event.type == "REQUEST_DROPPED" and event.payload.kind == "message":
+                dropped.append(event)
+
+        self.app.runtime.listen(hear)
+        return dropped
 
     async def _carried_out(
         self, run_id: ExecutionId, verb: Verb, *, drive: bool

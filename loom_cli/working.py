@@ -33,6 +33,9 @@ _DID: Final = {
     "unknown": ("runs of {} wait, and this app has no such flow: they are left to a worker that has it", "diverged"),
 }
 
+_PARKED: Final = frozenset({"suspended", "paused", "in_doubt"})
+_PARKED_MAX: Final = 10_000
+
 
 def report_json(report: Report, now_ms: int) -> dict[str, Any]:
     """Return what a worker did in the shape of docs/reference/json.md."""
@@ -77,12 +80,33 @@ def _plain(value: Any) -> Any:
     return plain
 
 
+class Parked:
+    """How runs that are parked stood when that was told last: one that is only looked at again is not worth a line."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[str, int]] = {}
+
+    def is_told(self, report: Report) -> bool:
+        """Return whether it was told before that the run of *report* stands so, with the log that it has; it is told now."""
+        outcome = report.outcome
+        if outcome is None:
+            return False
+        stands = outcome.status, outcome.length
+        is_told = self._told.pop(report.execution_id, None) == stands
+        if outcome.status in _PARKED:
+            if len(self._told) >= _PARKED_MAX:
+                self._told.pop(next(iter(self._told)))
+            self._told[report.execution_id] = stands
+        return is_told
+
+
 class Working:
     """Runs the worker of *app* until a signal stops it."""
 
     def __init__(self, cli: Cli, app: LoomApp, *, quiet: bool, as_json: bool) -> None:
         self._cli, self._app, self._quiet, self._as_json = cli, app, quiet, as_json
         self._worker: Worker | None = None
+        self._parked = Parked()
         self._interruption = Interruption(softly=self._softly, heard=self._heard, leaving=lambda: ExitCode.INTERRUPTED)
 
     def run(self, options: WorkOptions) -> ExitCode:
@@ -118,6 +142,6 @@ class Working:
             self._cli.screen.flush()
         words, status = report_words(report)
         is_trouble = report.did in ("refused", "failing", "recovered", "crowded", "unknown")
-        if words and (is_trouble or not self._quiet):
+        if words and (is_trouble or not self._quiet) and not self._parked.is_told(report):
             about = [report.execution_id, " "] if report.execution_id else []
             self._cli.screen.note(*about, Styled(words, STATUS_STYLES.get(status, "")))

@@ -22,6 +22,7 @@
     |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
     |  ApprovalMismatch, AmbiguousDoubt, NotInDoubt, SnapshotUnusable
     |- ReplayRefuses, ReplayTookTooLong                            driving/replaying.py
+    |- ResourceNotOpened                                           app/resources.py
     `- DriveStopped: ReplayDivergence, ForeignTask, StepIdReused, CannotContinue, UnrecordedCancellation, DriveInterrupted,
                      DriveFaulted; Offered, Reached                driving/: how a drive ends that only asks, or replays
 

@@ -17,6 +17,7 @@ from loom.core.step import Step
 from loom.values.results import codec_of_result
 
 VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 INLINE_CODECS_MAX: Final = 512
 
 
@@ -28,7 +29,7 @@ class Binding:
     ) -> None:
         hints = _hints(fn) if signature is not None else {}
         parameters = list(signature.parameters.values()) if signature is not None else []
-        self.signature = signature
+        self.signature, self._name = signature, getattr(fn, "__name__", type(fn).__name__)
         self.returns = hints.get("return", MISSING)
         self.result = codec_of_result(self.returns, claim_check)
         self.hints = {p.name: _whole(p, hints.get(p.name, MISSING)) for p in parameters}
@@ -60,11 +61,33 @@ class Binding:
                 return plain, plain
             both = {name: encode(value) for (name, encode), value in zip(self._in_order, args, strict=True)}
         else:
-            bound = self.signature.bind(*args, **kwargs).arguments
+            bound = self._bound(self.signature, args, kwargs)
             both = {name: self.codecs[name].encode_both(value) for name, value in bound.items()}
         encoded = {name: pair[0] for name, pair in both.items()}
         compared = {name: pair[1] for name, pair in both.items() if not self._is_default(name, pair[0])}
         return encoded, compared
+
+    def _bound(
+        self, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return the arguments by name.
+
+        Raises:
+            TypeError: they do not fit; it says how the function is called.
+        """
+        try:
+            return signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            misfit = str(error)
+        shown = [
+            p.replace(annotation=_Bare(p.annotation)) if isinstance(p.annotation, str) else p
+            for p in signature.parameters.values()
+        ]
+        called = f"{self._name}{inspect.Signature(shown)}"
+        taken = sum(p.kind in _POSITIONAL for p in signature.parameters.values())
+        if len(args) > taken and not self.variadic:
+            raise TypeError(f"{called} takes {taken} argument{'s' if taken != 1 else ''}, {len(args)} were given")
+        raise TypeError(f"{called}: {misfit}")
 
     def decode(self, encoded: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return a fresh copy of the arguments, as positional and keyword arguments of a call."""
@@ -105,6 +128,13 @@ class Binding:
             return values.alike(self.codecs[name].encode(self._defaults[name]), encoded)
         except values.NotSerializable:
             return False
+
+
+class _Bare(str):
+    """An annotation as its author wrote it, which a signature shows without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def _whole(parameter: inspect.Parameter, hint: Any) -> Any:

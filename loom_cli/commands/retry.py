@@ -24,7 +24,7 @@ def retry(
     Example: loom retry --where 'flow=refund and started > -2h' --dry-run
     """
     from loom.driving.errors import ExecutionNotFailed
-    from loom_cli.branches import say_main
+    from loom_cli.branches import say_main, say_parent
     from loom_cli.bulk import Bulk
     from loom_cli.driving import Driving
     from loom_cli.resuming import load
@@ -38,6 +38,7 @@ def retry(
         )
     run_id, past = cli.run(load(app, given.named))
     cli.run(say_main(app, run_id, cli.screen))
+    cli.run(say_parent(app, past.state(), cli.screen))
     driving = Driving(cli, app, quiet=asked.quiet, as_json=asked.as_json, options=given.options)
     try:
         return driving.go_on(

@@ -11,6 +11,7 @@ import pytest
 
 import loom
 from loom.app.registry import DuplicateId, Registry
+from loom.app.resources import ResourceNotOpened
 from loom.core.errors import InvalidDeclaration
 from loom.driving.effects import EffectRuntime
 from loom.driving.runtime import RuntimeOptions, WorkflowRuntime
@@ -251,13 +252,16 @@ async def test_a_resource_that_cannot_be_opened_leaves_nothing_open_and_may_be_t
     resources = {name: factory(diary, name, broken) for name in "ab"}
     app = loom.define_config(flows=[looks], resources=resources)
 
-    with pytest.raises(ConnectionError):
+    with pytest.raises(ResourceNotOpened) as refused:
         await app.runtime.start(looks, id="run-1")
     broken.clear()
     outcome = await app.runtime.start(looks, id="run-2")
     await app.close()
 
     assert outcome.value == ["a", "b"]
+    assert str(refused.value).startswith("the resource 'b' cannot be opened: ConnectionError: b (")
+    assert f"{__file__}:" in refused.value.where
+    assert isinstance(refused.value.__cause__, ConnectionError)
     assert diary == ["open a", "close a", "open a", "open b", "close b", "close a"]
 
 

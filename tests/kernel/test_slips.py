@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -100,3 +101,24 @@ async def test_an_option_that_start_does_not_take_is_refused() -> None:
 
     with pytest.raises(TypeError, match=r"start\(\) takes no linger"):
         await runtime(flow).start(flow, linger=3)  # type: ignore[call-overload]  # the slip itself
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((1, 7), r"^one\(x: int\) takes 1 argument, 2 were given$"),
+        ((), r"^one\(x: int\): missing a required argument: 'x'$"),
+    ],
+)
+async def test_arguments_that_do_not_fit_a_step_are_told_by_its_signature_and_not_by_what_binds_them(
+    arguments: tuple[Any, ...], words: str
+) -> None:
+    @loom.flow
+    async def flow(ctx: loom.Context) -> int:
+        return await ctx.run(one, *arguments)
+
+    failure = (await runtime(flow).start(flow, id=RUN)).failure
+
+    assert failure is not None
+    assert re.search(words, failure.message)
+    assert "inspect" not in failure.traceback

@@ -79,12 +79,22 @@ def test_a_message_drives_the_run_that_waits_for_it_to_its_result(desk: Path) ->
     ]
 
 
+def test_a_message_that_does_not_fit_is_told_by_the_status_from_one_that_was_taken(desk: Path) -> None:
+    waiting(desk)
+
+    dropped = loom("send", "m1", "news", "7", folder=desk)
+    taken = loom("send", "m1", "news", '"one"', folder=desk)
+
+    assert (dropped.status, taken.status) == (2, 3)
+    assert "a message was dropped: " in dropped.err
+
+
 def test_a_message_for_later_is_kept_and_drives_nothing(desk: Path) -> None:
     waiting(desk)
 
     kept = loom("send", "m1", "weather", '"rain"', folder=desk)
 
-    assert kept == (0, "", "✓ m1 keeps it: nothing waits for weather now\n")
+    assert kept == (0, "", "✓ m1 keeps it: nothing waits for weather now; it waits for news\n")
     assert types(desk, "m1")[-1] == "EXECUTION_SUSPENDED"
     assert unread(desk) == ["rain"]
 
@@ -233,7 +243,7 @@ def test_a_topic_that_nothing_waits_for_is_released_without_driving(desk: Path) 
 
     released = loom("inbox", "release", "m1", "orders", folder=desk)
 
-    assert released == (0, "", "✓ m1 keeps it: nothing waits for orders now\n")
+    assert released == (0, "", "✓ m1 keeps it: nothing waits for orders now; it waits for news\n")
     assert types(desk, "m1")[-2:] == ["TOPIC_HELD", "TOPIC_RELEASED"]
 
 
@@ -314,10 +324,10 @@ def test_the_tree_shows_a_receive_that_waits_was_served_or_was_too_late(desk: Pa
     assert loom("show", "m1", "news", folder=desk).out.startswith("news  done  of m1\nreceive, asked ")
 
 
-def test_a_listing_says_that_a_run_waits_for_a_message(desk: Path) -> None:
+def test_a_listing_says_for_which_message_a_run_waits(desk: Path) -> None:
     waiting(desk)
 
-    assert re.search(r"^m1 +mail +suspended +\S+ +a message$", loom("ps", folder=desk).out, re.MULTILINE)
+    assert re.search(r"^m1 +mail +suspended +\S+ +news$", loom("ps", folder=desk).out, re.MULTILINE)
 
 
 # What the shapes are

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from loom.core.ids import ExecutionId
+from loom.core.outcome import Outcome, OutcomeStatus
 from loom.services.worker import Report
 from loom.spi.admission_store import Admission
 from loom_cli import driving
 from loom_cli.commands.ps import line_words
-from loom_cli.working import report_json, report_words
+from loom_cli.working import Parked, report_json, report_words
 from tests.loom_cli.projects import loom
 
 NOW = 1_800_000_000_000
@@ -156,3 +157,13 @@ def test_a_worker_says_in_words_whose_runs_it_leaves() -> None:
     words, _ = report_words(Report("unknown", flow="refund"))
 
     assert words == "runs of refund wait, and this app has no such flow: they are left to a worker that has it"
+
+
+def test_a_worker_says_once_that_a_run_is_parked_though_it_looks_at_it_again() -> None:
+    parked, lines = Parked(), list[bool]()
+    looks: list[tuple[OutcomeStatus, int]] = [("suspended", 4), ("suspended", 4), ("suspended", 6), ("completed", 8)]
+    for status, length in [*looks, looks[0]]:
+        outcome: Outcome[None] = Outcome(execution_id=ExecutionId("w-1"), status=status, length=length)
+        lines.append(parked.is_told(Report("parked", execution_id="w-1", outcome=outcome)))
+
+    assert lines == [False, True, False, False, False]
