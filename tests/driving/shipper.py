@@ -49,7 +49,7 @@ async def ship(ctx: loom.Context, order: dict[str, str]) -> None:
 async def driven(over: WorkflowRuntime, name: str) -> None:
     """Start a run, and take it up again and again until it has ended, whoever drives it."""
     order = {"id": name, "customer": "c-1"}
-    with suppress(SequenceConflict):  # it stood still for so long that somebody else has taken the run over
+    with suppress(ExecutionTerminated, SequenceConflict):  # stood still so long that somebody took it over
         await over.start(ship, order, id=name)
     while (await over.load_state(name)).status != "completed":
         await asyncio.sleep(0.02)
