@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from loom.devtools.deploying import StoredRun
 from loom.driving.errors import LogCompacted
-from loom.lenses.proving import Problem, Proof, differing, proof_of
+from loom.lenses.proving import Problem, Proof, differing, is_long, proof_of
+from loom_cli.bars import Bar
 from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from loom.app.config import LoomApp
+    from loom.driving.replaying import Replayed
+    from loom.spi.event_store import EventRecord
 
 _SHOWN: Final = 10
 """So many characters of a digest are shown to people."""
@@ -83,7 +86,16 @@ class Proving:
             raise LogCompacted(execution_id=run.id, through=run.base.sequence, what=what)
         checking = checking_of(self._app)
         replayed = await checking.replayed(run)
-        return proof_of(run.records, replayed._replace(verdict=from_here(replayed.verdict, self._cli.folder)))
+        return self._told_of(run.records, replayed._replace(verdict=from_here(replayed.verdict, self._cli.folder)))
+
+    def _told_of(self, records: Sequence[EventRecord], replayed: Replayed) -> Proof:
+        """Return the proof, and say on the way how far it has come where it takes long."""
+        bar = Bar(self._cli.screen, doing="proving", done="proved")
+        bar.begin(len(records), quiet=not is_long(records))
+        try:
+            return proof_of(records, replayed, told=bar.step)
+        finally:
+            bar.end()
 
     def _expected(self, text: str) -> Mapping[str, Any] | str:
         file = self._cli.folder / text

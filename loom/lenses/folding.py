@@ -6,7 +6,7 @@ A log written by a newer Loom can be looked at: what this code does not know mov
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from loom.core.envelope import EventEnvelope
@@ -17,6 +17,7 @@ from loom.kernel.codec import EXTRA, payload_json
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import EVENTS, evolve
 from loom.values import digest
+from loom.values.canonical import assembled, digest_of_written, part
 
 Event = EventEnvelope[Any]
 
@@ -95,20 +96,26 @@ def state_json(state: ExecutionState) -> JsonObject:
     What is empty, or as it is before anything happened, is left out: a field that a later version adds to the state
     does not rename the states of old logs.
     """
+    return _state_json(state, event_json, lambda each: each)
+
+
+def _state_json(state: ExecutionState, told: Callable[[Event], Any], plain: Callable[[Any], Any]) -> JsonObject:
+    """Return the JSON of *state*, its events as they are *told*, and what else is an author's as *plain* has it."""
+    attempts = ((start, attempts_json(each)) for start, each in sorted(state.attempts.items()))
     whole = {
         "execution_id": state.execution_id,
         "status": state.status,
         "sequence": state.sequence,
         "at": state.at,
-        "open": [event_json(state.open[start]) for start in sorted(state.open)],
-        "settled": [[event_json(settled.start), settled.outcome.sequence] for settled in state.settled],
-        "outcomes": [event_json(settled.outcome) for settled in state.settled],
+        "open": [told(state.open[start]) for start in sorted(state.open)],
+        "settled": [[told(settled.start), settled.outcome.sequence] for settled in state.settled],
+        "outcomes": [told(settled.outcome) for settled in state.settled],
         "gates": sorted(state.gates),
-        "attempts": [[start, attempts_json(attempts)] for start, attempts in sorted(state.attempts.items())],
-        "cuts": [[start, event_json(cut.outcome)] for start, cut in sorted(state.cuts.items())],
-        "facts": facts_json(state.facts),
+        "attempts": [[start, plain(each)] for start, each in attempts],
+        "cuts": [[start, told(cut.outcome)] for start, cut in sorted(state.cuts.items())],
+        "facts": {name: plain(each) for name, each in facts_json(state.facts).items()},
     }
-    return {name: part for name, part in whole.items() if part not in ([], {})}
+    return {name: each for name, each in whole.items() if each not in ([], {})}
 
 
 def attempts_json(attempts: Attempts) -> JsonObject:
@@ -147,6 +154,23 @@ def _as_json(value: Any) -> Any:
 def state_digest(state: ExecutionState) -> str:
     """Return the name of *state*'s content: equal exactly for equal states, on any machine."""
     return digest(state_json(state))
+
+
+class StateDigests:
+    """Names the states of one log, each as `state_digest` does: an event that is in many of them is written once."""
+
+    def __init__(self) -> None:
+        self._written: dict[int, tuple[Event, Any]] = {}
+
+    def of(self, state: ExecutionState) -> str:
+        """Return the name of *state*'s content."""
+        return digest_of_written(assembled(_state_json(state, self._told, part)))
+
+    def _told(self, event: Event) -> Any:
+        known = self._written.get(id(event))
+        if known is None:  # kept with the event itself, so that no other one gets its id
+            known = self._written[id(event)] = event, part(event_json(event))
+        return known[1]
 
 
 def log_chain(events: Iterable[Event]) -> str:

@@ -8,7 +8,7 @@ an earlier proof in as what is *expected* (docs/adr/0025).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from loom.driving.replaying import Replayed
 from loom.driving.verdicts import Verdict
 from loom.kernel.codec import EXTRA, encode_event, payload_json
 from loom.kernel.errors import LogCorrupt
-from loom.lenses.folding import log_chain, state_digest, states
+from loom.lenses.folding import StateDigests, log_chain, states
 from loom.lenses.log_laws import unlawful
 from loom.spi.event_store import EventRecord
 
@@ -30,6 +30,8 @@ Event = EventEnvelope[Any]
 
 STATES_SQUARED_MAX: Final = 1_000_000
 """A state is as long as its log; from about a thousand events on only every second, third ... state is named."""
+LONG_BYTES: Final = 500_000_000
+"""So many bytes are hashed in a second or so: all that the states of a log hold, one after the other."""
 _VALUES: Final = ("result", "answer", "message", "choice", "chunks", "data", "failure")
 _FIELDS: Final = ("type", "record", "asked", "value", "state")
 
@@ -75,14 +77,14 @@ class Proof:
     compacted: int | None = None
 
 
-def proof_of(records: Sequence[EventRecord], replayed: Replayed) -> Proof:
-    """Return what *replayed*, the replay of the log *records*, proves."""
+def proof_of(records: Sequence[EventRecord], replayed: Replayed, *, told: Callable[[], None] = lambda: None) -> Proof:
+    """Return what *replayed*, the replay of the log *records*, proves; *told* is called after each event."""
     verdict, events, asked = replayed.verdict, replayed.events, replayed.asked
     if replayed.base is not None:
         return _of_the_rest(records, replayed, replayed.base)
     by_start = {each.record.start.sequence: each for each in asked}
     folded, damage = _folded(events)
-    lines = tuple(_lines(records, events, by_start, folded))
+    lines = tuple(_telling(_lines(records, events, by_start, folded), told))
     end = None if replayed.end is None else values.digest([replayed.end[0], _plain(replayed.end[1])])
     problems = [
         *damage,
@@ -115,6 +117,12 @@ def _of_the_rest(records: Sequence[EventRecord], replayed: Replayed, base: Execu
         chain=None,
         compacted=base.sequence,
     )
+
+
+def is_long(records: Sequence[EventRecord]) -> bool:
+    """Whether proving the log *records* takes so long that somebody should be told how far it has come."""
+    size = sum(len(record.payload) for record in records)
+    return size * len(records) // _stride(len(records)) > LONG_BYTES
 
 
 def differing(proof: Proof, expected: Mapping[str, Any] | str) -> list[Problem]:
@@ -161,7 +169,7 @@ def _lines(
     asked: Mapping[int, Asked],
     folded: Sequence[ExecutionState],
 ) -> Iterator[ProofLine]:
-    stride = max(1, len(records) ** 2 // STATES_SQUARED_MAX)
+    stride, names = _stride(len(records)), StateDigests()
     ids: dict[int, str] = {}
     for place, record in enumerate(records):
         event = events[place] if place < len(events) else None
@@ -177,8 +185,19 @@ def _lines(
             record=values.digest([str(part) for part in record]),
             asked=asked[record.sequence].call.digest if record.sequence in asked else None,
             value=_value(payload),
-            state=state_digest(folded[place]) if is_named else None,
+            state=names.of(folded[place]) if is_named else None,
         )
+
+
+def _stride(length: int) -> int:
+    """Return of every how many-th event of a log the state is named."""
+    return max(1, length**2 // STATES_SQUARED_MAX)
+
+
+def _telling(lines: Iterator[ProofLine], told: Callable[[], None]) -> Iterator[ProofLine]:
+    for line in lines:
+        yield line
+        told()
 
 
 def _value(payload: Any) -> str | None:

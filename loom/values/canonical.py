@@ -63,9 +63,24 @@ def _may_hold_float(written: bytes) -> bool:
     return b":." in bare or b":e" in bare
 
 
+def part(json: Json) -> orjson.Fragment:
+    """Return *json* written canonically once, to stand in values that are written by `assembled`."""
+    return orjson.Fragment(canonical(json))
+
+
+def assembled(whole: Any) -> bytes:
+    """Return the canonical bytes of a value whose floats, and keys that are no ASCII, all stand in parts made by `part`."""
+    return orjson.dumps(whole, option=_SORTED)
+
+
 def digest(json: Json) -> str:
     """Return the name of *json*'s content: 22 characters of base64url, half of its SHA-256."""
-    short = hashlib.sha256(canonical(json)).digest()[:_DIGEST_BYTES]
+    return digest_of_written(canonical(json))
+
+
+def digest_of_written(written: bytes) -> str:
+    """Return the digest of the value whose canonical bytes are *written*."""
+    short = hashlib.sha256(written).digest()[:_DIGEST_BYTES]
     return binascii.b2a_base64(short, newline=False)[:_DIGEST_LENGTH].translate(_URL_SAFE).decode("ascii")
 
 

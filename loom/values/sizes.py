@@ -15,10 +15,9 @@ VALUE_BYTES_MAX: Final = 64 << 20
 """What a value may take on the log, as JSON: what a syscall is asked with, an input, a result."""
 
 _SMALL: Final = frozenset({type(None), bool, int, float})
-_NUMBER_BYTES: Final = 32
-_CHARACTER_BYTES: Final = 6
-"""No character takes more, however it is escaped."""
 _PARTS: Final = 16
+_SHARES: Final = 256
+"""So many shares of the limit: a text of one share takes six at most, however it is escaped, and 16 parts with their names 192."""
 
 
 class ValueTooLarge(values.NotSerializable):
@@ -46,24 +45,24 @@ def bounded(
     Raises:
         ValueTooLarge: it is larger than a log takes.
     """
-    if not _is_small(encoded, beside) and (size := len(values.dumps(encoded)) + beside) > VALUE_BYTES_MAX:
-        raise error(path=f"{what} of {of}" if of else what, size=size)
+    if not (_is_small(encoded) and beside * 4 <= VALUE_BYTES_MAX):
+        size = len(values.dumps(encoded)) + beside
+        if size > VALUE_BYTES_MAX:
+            raise error(path=f"{what} of {of}" if of else what, size=size)
     return encoded
 
 
-def _is_small(encoded: Any, beside: int) -> bool:
-    """Whether *encoded* is surely small enough, from what can be seen at once."""
-    if type(encoded) is not dict:
-        parts: Any = (encoded,)
-    elif len(encoded) <= _PARTS:
-        parts = (*encoded, *encoded.values())
-    else:
+def _is_small(encoded: Any) -> bool:
+    """Whether *encoded* surely takes less than three quarters of the limit, from what can be seen at once."""
+    kind = type(encoded)
+    if kind is not dict:
+        return kind in _SMALL or (kind is str and len(encoded) * _SHARES <= VALUE_BYTES_MAX)
+    if len(encoded) > _PARTS:
         return False
-    signs = 0
-    for part in parts:
+    for name, part in encoded.items():
         kind = type(part)
-        if kind is str:
-            signs += len(part)
-        elif kind not in _SMALL:
+        if len(name) * _SHARES > VALUE_BYTES_MAX:
             return False
-    return signs * _CHARACTER_BYTES + len(parts) * _NUMBER_BYTES + beside <= VALUE_BYTES_MAX
+        if kind not in _SMALL and (kind is not str or len(part) * _SHARES > VALUE_BYTES_MAX):
+            return False
+    return True

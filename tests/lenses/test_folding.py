@@ -15,8 +15,9 @@ from loom.core.state import empty_state
 from loom.kernel.codec import decode_events, encode_event
 from loom.kernel.errors import LogCorrupt
 from loom.kernel.fold import fold
+from loom.lenses import folding
 from loom.lenses.execution import execution_view
-from loom.lenses.folding import event_json, fold_at, log_chain, state_digest, state_json, states
+from loom.lenses.folding import StateDigests, event_json, fold_at, log_chain, state_digest, state_json, states
 from loom.spi.event_store import EventRecord
 from loom.spi.memory import MemoryStorage
 from tests.house import ROOT
@@ -54,6 +55,43 @@ async def test_equal_states_and_only_these_have_one_digest(logs: dict[str, list[
             name = state_digest(state)
             assert seen.setdefault(name, state) == state
     assert len(seen) == sum(map(len, logs.values()))
+
+
+ODD: dict[str, Any] = {
+    "one": 1.0,
+    "tiny": 1e-7,
+    "huge": 1e300,
+    "\U0001f600": 2,
+    "\uffff": [0.5, "\u20ac"],
+    "n": {"b": 1, "a": []},
+}
+
+
+async def test_states_that_are_named_together_have_the_names_that_each_has(logs: dict[str, list[Event]]) -> None:
+    for log in logs.values():
+        first, *rest = log
+        odd = first._replace(payload=first.payload._replace(input=ODD, attributes=ODD))
+        names, all_states = StateDigests(), list(states([odd, *rest]))
+
+        assert [names.of(state) for state in all_states] == [state_digest(state) for state in all_states]
+
+
+async def test_an_event_is_written_once_however_many_states_it_is_in(
+    logs: dict[str, list[Event]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Event] = []
+
+    def writing(event: Event) -> Any:
+        written.append(event)
+        return event_json(event)
+
+    monkeypatch.setattr(folding, "event_json", writing)
+    names, events = StateDigests(), logs["refund-42"]
+
+    for state in states(events):
+        names.of(state)
+
+    assert len(written) == len(set(map(id, written)))
 
 
 DIGESTS = """

@@ -48,6 +48,14 @@ PRINTS: Final = APP.replace("    risk = await", '    print("a flow says this")\n
 GREETS: Final = f'print("welcome")\n{APP}'
 ELSEWHERE: Final = APP.replace("async def refund", "async def repay").replace("[refund]", "[repay]")
 DRAWS: Final = "import random\n" + APP.replace("(assess, amount)", "(assess, random.randrange(10**9))")
+MANY: Final = APP.replace(
+    "app = loom",
+    """@loom.flow
+async def many(ctx: loom.Context, steps: int) -> int:
+    return sum([await ctx.run(assess, n) for n in range(steps)])
+
+app = loom""",
+).replace("flows=[refund]", "flows=[refund, many]")
 BROKEN: Final = APP.replace("@loom.flow", "@loom.flow(")
 
 
@@ -59,7 +67,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     known = set(sys.modules)
     write(tmp_path, app=APP, reordered=REORDERED, louder=LOUDER, prints=PRINTS, elsewhere=ELSEWHERE, broken=BROKEN)
-    write(tmp_path, greets=GREETS, draws=DRAWS)
+    write(tmp_path, greets=GREETS, draws=DRAWS, many=MANY)
     for run in ("r-1", "r-2"):
         loom("run", "refund", "--id", run, "--input", "7", "--app", "shop_app:app", "-q", folder=tmp_path)
     done = loom("resume", "r-2", "--answer", "true", "--app", "shop_app:app", "-q", folder=tmp_path)
@@ -100,6 +108,20 @@ def test_a_replay_prints_a_digest_of_each_state_and_value_and_one_of_all(shop: P
     assert proof["events"][3]["state"] == shown["digest"]
     assert proof["chain"] == loom("show", "r-2", "--json", folder=shop).json["chain"]
     assert (proof["verdict"]["verdict"], proof["proved"]) == ("same", None)
+
+
+def test_a_proof_that_takes_long_says_how_far_it_has_come_beside_its_results(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under("many", "run", "many", "--id", "m-1", "--input", "60", "-q", folder=shop)
+    quick = under("many", "replay", "m-1", "--prove", folder=shop)
+    monkeypatch.setattr("loom.lenses.proving.LONG_BYTES", 0)
+
+    done = under("many", "replay", "m-1", "--prove", folder=shop)
+
+    assert quick.err == ""
+    assert done.out == quick.out
+    assert done.err.splitlines() == [f"proved {n} of 122" for n in (13, 25, 37, 49, 61, 74, 86, 98, 110)]
 
 
 @pytest.mark.proves("BEY-19")
