@@ -23,7 +23,7 @@ Event = EventEnvelope[Any]
 GRACE_S: Final = 10.0
 LEASE_S: Final = 15.0
 NESTING_MAX: Final = 32
-IDLE_S: Final = 0.002
+IDLE_S: Final = 0.005
 LINGER_MS: Final = 10_000
 LINGER_MAX_MS: Final = 10**13
 
