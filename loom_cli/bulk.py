@@ -15,6 +15,7 @@ from loom.app.config import LoomApp
 from loom.core.errors import LoomError
 from loom.core.outcome import Outcome
 from loom.driving.runtime import WorkflowRuntime
+from loom.driving.untaken import untaken
 from loom.kernel.errors import DriveInterrupted
 from loom.spi.event_store import ExecutionRow
 from loom.spi.where import Where
@@ -23,8 +24,9 @@ from loom_cli.cli import Cli
 from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.interrupting import Interruption
+from loom_cli.reading import lane_of
 from loom_cli.screen import STATUS_STYLES, Column, Styled
-from loom_cli.selecting import PAGE, Chosen, Verb, chosen, query_of
+from loom_cli.selecting import PAGE, WAITS, Chosen, Verb, chosen, query_of
 from loom_cli.times import distance
 from loom_cli.wording import counted, failure_text
 
@@ -135,11 +137,20 @@ class Bulk:
         async with self._app:
             query = query_of(where, self._verb)
             while rows := await self._app.storage.find(query):
-                found += chosen(rows, self._verb, now_ms=self._cli.now_ms())
+                found += await self._called(chosen(rows, self._verb, now_ms=self._cli.now_ms()))
                 if len(rows) < PAGE:
                     break
                 query = query_of(where, self._verb, after=rows[-1])
         return found
+
+    async def _called(self, found: Sequence[Chosen]) -> list[Chosen]:
+        """Return *found*, without a refusal of those that wait for what was given already, and is only to be taken up."""
+        return [
+            each._replace(refused=None)
+            if each.refused == WAITS and untaken(await lane_of(self._app.storage, each.row.execution_id))
+            else each
+            for each in found
+        ]
 
     def _is_agreed(self) -> bool:
         screen, many = self._cli.screen, len(self._left)

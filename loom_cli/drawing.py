@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from loom.core.state import TERMINAL
@@ -50,13 +50,15 @@ def draw_execution(
     has_stopped: bool = False,
     again: str = "",
     main: Main | None = None,
+    answered: Collection[str] = (),
 ) -> None:
     """Print *view*, with commands from *hints*.
 
     *every* shows the branches of a large scope that are otherwise counted; *unread* counts the messages of its inbox by
     topic. *is_cancelling* says that somebody wants it cancelled, and it has not ended; *present* is the fingerprint of the code
     as it is ("" for none), where it was asked for; *left_by* tells of the driver that has the run no more, where it is known, and *has_stopped* that it is a trial which that let go;
-    *again* is the command that forks it once more, to do for real what it lacks; *main* is the branch of its family that counts, where one was promoted.
+    *again* is the command that forks it once more, to do for real what it lacks; *main* is the branch of its family that counts, where one was promoted;
+    *answered* are the gates whose answer no driver has taken up.
     """
     left = f"Nobody drives it: {left_by}. This goes on with it:" if left_by else ""
     left = stop_of_trial(view) if has_stopped else left
@@ -64,7 +66,8 @@ def draw_execution(
     if main is not None:
         screen.line(Styled(main.words, "dim" if main.is_it else "yellow"))
     screen.line(Styled(code_words(view.fingerprint, present), "dim"))
-    _draw_next(screen, view, hints, now_ms, left=left, again=again if has_stopped else "", main=main)
+    again = again if has_stopped else ""
+    _draw_next(screen, view, hints, now_ms, left=left, again=again, main=main, answered=answered)
     _draw_inbox(screen, view, unread, hints)
     _draw_values(screen, view)
     if view.calls:
@@ -131,12 +134,21 @@ def stop_words(view: ExecutionView) -> str:
 
 
 def _draw_next(
-    screen: Screen, view: ExecutionView, hints: Hints, now_ms: int, *, left: str, again: str, main: Main | None
+    screen: Screen,
+    view: ExecutionView,
+    hints: Hints,
+    now_ms: int,
+    *,
+    left: str,
+    again: str,
+    main: Main | None,
+    answered: Collection[str],
 ) -> None:
     """Print what the run waits for, and the command that makes it go on; a diverged one cannot be answered."""
     for gate in view.gates if view.status != "diverged" else ():
         screen.line()
-        draw_gate(screen, gate, hints, now_ms=now_ms, alone=len(view.gates) == 1)
+        alone, is_answered = len(view.gates) == 1, gate.gate in answered
+        draw_gate(screen, gate, hints, now_ms=now_ms, alone=alone, is_answered=is_answered)
     for wait in view.receives if view.status != "diverged" else ():
         screen.line()
         _draw_receive(screen, wait, hints, now_ms)
@@ -189,11 +201,18 @@ def stop_of_trial(view: ExecutionView) -> str:
 
 
 def draw_gate(
-    screen: Screen, gate: OpenGate, hints: Hints, *, now_ms: int, alone: bool, can_answer: bool = True
+    screen: Screen,
+    gate: OpenGate,
+    hints: Hints,
+    *,
+    now_ms: int,
+    alone: bool,
+    can_answer: bool = True,
+    is_answered: bool = False,
 ) -> None:
     """Print one open gate or effect in doubt, and the exact commands that answer it, if it *can* be answered.
 
-    *alone*: no other waits there.
+    *alone*: no other waits there. One that *is_answered* waits for a driver only.
     """
     style = "magenta" if gate.in_doubt else "yellow"
     kind = "in doubt" if gate.in_doubt else "waits"
@@ -208,6 +227,10 @@ def draw_gate(
     if gate.show is not None:
         shown = screen.brief(readable(gate.show), screen.width - len(_TRY))
         screen.line(Styled("  asked " if gate.in_doubt else "  shows ", "dim"), shown)
+    if is_answered and can_answer:
+        screen.line(Styled("  answered, and nobody drives the run; this goes on with it:", "yellow"))
+        screen.line(Styled(_TRY, "dim"), hints.command("resume"))
+        return
     for command in answers(gate, hints, alone=alone) if can_answer else ():
         screen.line(Styled(_TRY, "dim"), command)
 

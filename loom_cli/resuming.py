@@ -16,6 +16,7 @@ from loom.driving.addressing import gate_meant
 from loom.driving.reading import refuse_newer
 from loom.driving.simulating import require_fork
 from loom.driving.stored_log import StoredLog, log_of
+from loom.driving.untaken import untaken
 from loom.values import InvalidPayload
 from loom_cli.asking import ask_person, confirmed
 from loom_cli.branches import say_main
@@ -26,7 +27,7 @@ from loom_cli.errors import Usage
 from loom_cli.exits import ExitCode
 from loom_cli.hints import Hints
 from loom_cli.outcomes import Teller
-from loom_cli.reading import log_meant
+from loom_cli.reading import lane_of, log_meant
 from loom_cli.unknown_fields import refuse_unknown_fields
 
 
@@ -104,8 +105,8 @@ class Resuming:
             state = past.state()
         step = next_of(state, given, self._driving.hints(run_id), now_ms=self._cli.now_ms())
         waits_unasked = step.kind == "choose" or (step.kind == "ask" and given.gate is None)
-        if waits_unasked and state.facts.cancel is None and self._cli.run(_is_to_end(self._app, run_id)):
-            step = Next("go_on")  # no answer is of any use to it
+        if waits_unasked and state.facts.cancel is None and self._cli.run(_is_called(self._app, run_id)):
+            step = Next("go_on")  # to ask for an answer is of no use: there is one, or it is to end
         if step.kind == "choose":
             self._driving.tell_state(run_id, past)
             raise Usage(f"{len(state.gates)} gates of {run_id} are open", hint="name one of them with --gate")
@@ -190,11 +191,11 @@ def _path(path: str) -> str:
     return "" if path == "value" else path.removeprefix("value.")
 
 
-async def _is_to_end(app: LoomApp, run_id: ExecutionId) -> bool:
-    """Whether a request to cancel the run waits for a driver."""
+async def _is_called(app: LoomApp, run_id: ExecutionId) -> bool:
+    """Whether something that was asked of the run waits for a driver: whoever asked it was cut off before it had driven the run."""
     async with app:
         row = await app.storage.row(run_id)
-        return row is not None and is_cancelling(row)
+        return row is not None and (is_cancelling(row) or bool(untaken(await lane_of(app.storage, run_id))))
 
 
 async def load(app: LoomApp, text: str) -> tuple[ExecutionId, StoredLog]:

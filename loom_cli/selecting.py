@@ -13,6 +13,7 @@ from loom.spi.event_store import ExecutionQuery, ExecutionRow
 from loom.spi.where import Where, fields_of
 
 PAGE: Final = 1000
+WAITS: Final = "waits for an answer"
 _OPEN: Final = ("running", "suspended", "in_doubt", "diverged", "forked", "paused")
 
 
@@ -67,7 +68,7 @@ def _cannot_go_on(row: ExecutionRow, now_ms: int) -> str | None:
     if row.index.wake_at is not None and row.index.wake_at <= now_ms:
         return None
     if row.index.gates != "[]":
-        return "waits for an answer"
+        return WAITS
     return "sleeps" if row.index.wake_at is not None else None
 
 

@@ -11,33 +11,39 @@ from loom.core.state import TERMINAL
 from loom.driving.forked_again import forked_again
 from loom.driving.run_reader import RunReader
 from loom.driving.stored_log import StoredLog
+from loom.driving.untaken import settled_meanwhile
 from loom.lenses.execution import ExecutionView, execution_view
 from loom.lenses.folding import fold_at
-from loom.lenses.inbox import UnreadMessage
+from loom.lenses.inbox import UnreadMessage, unread_messages
 from loom.lenses.shapes import execution_json
 from loom.spi.event_store import ExecutionRow
 from loom_cli.branches import Main, main_of
 from loom_cli.drivers import is_cancelling
 from loom_cli.errors import Usage
-from loom_cli.reading import children_of, log_meant, unread_of
+from loom_cli.reading import children_of, lane_of, log_meant
 from loom_cli.trials import may_have_stopped
 
 
 class Stood(NamedTuple):
-    """What a store has of a run: its log, its row of the index, its unread messages, its children, and which branch of its family counts."""
+    """What a store has of a run: its log, its row of the index, its unread messages, its children, and which branch of its family counts.
+
+    *answered* are the gates and effects in doubt, by the sequences of their starts, whose answer no driver has taken up.
+    """
 
     log: StoredLog
     row: ExecutionRow | None
     unread: Sequence[UnreadMessage]
     children: Sequence[ExecutionRow]
     main: Main | None = None
+    answered: frozenset[int] = frozenset()
 
 
 async def stood(storage: RunReader, text: str) -> Stood:
     """Return what *storage* has of the run that *text* means; errors as those of `log_meant`."""
     log = await log_meant(storage, text)
-    row, unread = await storage.row(log.run_id), await unread_of(storage, log.run_id)
-    return Stood(log, row, unread, await children_of(storage, log.events), await main_of(storage, log.run_id))
+    row, pending = await storage.row(log.run_id), await lane_of(storage, log.run_id)
+    children, main = await children_of(storage, log.events), await main_of(storage, log.run_id)
+    return Stood(log, row, unread_messages(pending), children, main, settled_meanwhile(log.run_id, pending))
 
 
 def require_events(log: StoredLog, numbers: Mapping[str, int | None]) -> None:
@@ -66,6 +72,11 @@ def unread_at(found: Stood, at: int | None) -> Mapping[str, int] | None:
     return dict(Counter(message.topic for message in found.unread)) if at is None else None
 
 
+def answered_at(found: Stood, view: ExecutionView, at: int | None) -> list[str] | None:
+    """Return the gates and effects in doubt whose answer no driver has taken up; None for a past state: that is not kept."""
+    return [gate.gate for gate in view.gates if gate.start in found.answered] if at is None else None
+
+
 def cancelling_at(found: Stood, view: ExecutionView, at: int | None) -> bool:
     """Whether the run is on its way to be cancelled, be it by a request that no driver has journaled yet."""
     is_asked = at is None and found.row is not None and is_cancelling(found.row)
@@ -80,6 +91,7 @@ def whole_json(
         "cancelling": cancelling_at(found, view, at),
         "stopped": has_stopped(found, view, at),
         "unread": unread_at(found, at),
+        "answered": answered_at(found, view, at),
         "present": present,
         "main": main_json(found.main) if at is None else None,
     }

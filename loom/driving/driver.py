@@ -34,6 +34,7 @@ from loom.driving.chains import begun_as_link, lane_of, last_link, successor
 from loom.driving.errors import AlreadyAnswered
 from loom.driving.family import FAMILY, Family, Verbs
 from loom.driving.inputs import encoded_input, result_encoder
+from loom.driving.lane_watch import LaneWatch
 from loom.driving.parents import sends_of
 from loom.driving.rehearsal import after_parked, before_ended
 from loom.driving.reusing import ReusingDrive, drive_of
@@ -159,6 +160,7 @@ class Driver:
         self._hints: dict[str, tuple[Any, Any]] = {}
         self._settings: dict[str, dict[str, Any]] = {}
         self._tenure: Tenure | None = None
+        self._lanes = LaneWatch(surroundings.storage)
         self.admissions = Admissions(surroundings, partial(self.journal, drives=False))
 
     @property
@@ -242,6 +244,7 @@ class Driver:
                 raise InvalidDeclaration("this runtime is in use by another event loop", hint=hint)
             self._loop, self.drives, self._ends = loop, {}, {}
             self._tenure = Tenure(self.around.storage, self.around.host, self.lease_s)
+            self._lanes = LaneWatch(self.around.storage)
             self._places = WeakValueDictionary()
             self.family.forget()
             await self.agree_on_time()
@@ -344,6 +347,7 @@ class Driver:
         flow: Flow[Any, Any],
         manner: Manner,
     ) -> ExecutionState:
+        self._lanes.add(drive)
         try:
             if (
                 flow.starts is not None
@@ -362,6 +366,7 @@ class Driver:
             raise divergence.with_traceback(found.__traceback__) from found.__cause__
         finally:
             drive.live.set()
+            self._lanes.left(drive)
             try:
                 await hold.let_go()
             finally:

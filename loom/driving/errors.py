@@ -194,10 +194,13 @@ class AlreadyAnswered(LoomError):
     """Somebody answered this gate, or decided this effect, first."""
 
     code = "already-answered"
-    hint = "`loom show` says where the run stands now; nothing was changed."
 
     def __init__(self, *, execution_id: str, gate: str) -> None:
         self.execution_id, self.gate = execution_id, gate
+        self.hint = (
+            f"Nothing was changed. If nobody drives the run, `loom resume {execution_id}` goes on with that answer; "
+            "`loom show` says where it stands."
+        )
         super().__init__(f"{gate} of {execution_id} was already answered")
 
 

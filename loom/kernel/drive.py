@@ -285,7 +285,6 @@ class Drive:
             asyncio.CancelledError: the caller was cancelled; what was committed is on disk.
         """
         try:
-            self.requests.watch()
             self._open(body)
             with suppress(DriveEnding):  # a fact was to be committed after a write had failed, whose error is kept
                 await self._attend()
@@ -293,7 +292,6 @@ class Drive:
             self.ending = self.ending or "stop"
             raise
         finally:
-            self.requests.unwatch()
             self.timers.disarm()
             self.delivery.closed = True
             await self.unwinding.unwind()

@@ -6,8 +6,7 @@ is journaled in the order of the lane, as its row of `KINDS` says.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
@@ -19,13 +18,10 @@ from loom.kernel.cancelling import REQUESTED
 from loom.kernel.gates import GateSyscall
 from loom.kernel.receiving import Inbox
 from loom.kernel.steps import StepSyscall
-from loom.spi.event_store import Request, RequestLane
+from loom.spi.event_store import LanePlace, Request, RequestLane
 
 if TYPE_CHECKING:
     from loom.kernel.drive import Drive
-
-POLL_S: Final = 0.25
-"""The driver reads the lane at least this often."""
 
 Body: TypeAlias = Mapping[str, Any]
 FactOf: TypeAlias = "Callable[[Drive, Body], tuple[str, Any]]"
@@ -36,8 +32,6 @@ class Requests:
 
     def __init__(self, drive: Drive, lane: RequestLane) -> None:
         self._drive, self._lane = drive, lane
-        self._timer: asyncio.TimerHandle | None = None
-        self._poll: asyncio.Task[None] | None = None
         self.are_waiting = False
         self.seen = 0
         self.inbox = Inbox(drive)
@@ -49,35 +43,20 @@ class Requests:
         if not self._drive.asking.is_replaying:
             self._drive.wake("requests")
 
-    def watch(self) -> None:
-        """Look into the lane every 250 ms from now on."""
-        self._timer = asyncio.get_running_loop().call_later(POLL_S, self._look)
-
-    def unwatch(self) -> None:
-        """Look no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._poll is not None:
-            self._poll.cancel()
-
-    def _look(self) -> None:
-        self._poll = asyncio.get_running_loop().create_task(self._look_in(), name="loom-lane")
-
-    async def _look_in(self) -> None:
-        if not self._drive.asking.is_replaying and await self._new():
-            self.knock()
-        self.watch()
-
-    async def _new(self) -> Sequence[Request]:
+    @property
+    def place(self) -> LanePlace | None:
+        """The lane, and up to where it was read; None while the run is not on disk."""
         journal = self._drive.journal
         if journal.incarnation is None:
-            return ()
-        chain = journal.state.facts.chain or (journal.state.execution_id, journal.incarnation)
-        return await self._lane.pending(*chain, above=self.seen)
+            return None
+        return LanePlace(*(journal.state.facts.chain or (journal.state.execution_id, journal.incarnation)), self.seen)
 
     async def read(self) -> None:
         """Read what is new in the lane: messages into the inbox, others into `fresh`, which is to be applied at once."""
-        for request in await self._new():
+        place = self.place
+        if place is None:
+            return
+        for request in await self._lane.pending(place.execution_id, place.incarnation, above=place.above):
             self.seen = request.number
             if request.kind == "message":
                 self.inbox.put(request)

@@ -261,6 +261,14 @@ class LaneClosed(NamedTuple):
     status: str
 
 
+class LanePlace(NamedTuple):
+    """A place in the lane of the chain that began with *execution_id*: after the request with the number *above*."""
+
+    execution_id: ExecutionId
+    incarnation: Incarnation
+    above: int
+
+
 class RequestLane(Protocol):
     """The requests beside each log (kernel rule 1.2): anybody inserts, only the driver consumes, by appending."""
 
@@ -287,6 +295,10 @@ class RequestLane(Protocol):
         self, execution_id: ExecutionId, incarnation: Incarnation, *, above: int = 0
     ) -> Sequence[Request]:
         """Return the requests that no append has consumed, in order; only those whose number is greater than *above*."""
+        ...
+
+    async def have_news(self, places: Sequence[LanePlace]) -> Sequence[bool]:
+        """Tell for each place whether a request after it is pending: drivers ask for all their runs at once, several times a second."""
         ...
 
 

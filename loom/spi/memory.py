@@ -23,6 +23,7 @@ from loom.spi.event_store import (
     ExecutionQuery,
     ExecutionRow,
     Head,
+    LanePlace,
     LeaseChange,
     Request,
     RequestKind,
@@ -161,6 +162,11 @@ class MemoryStorage(
         """Return the requests that no append has consumed, in order; see `RequestLane.pending`."""
         log = self._kept.life(execution_id, incarnation)
         return log.pending(above) if log else []
+
+    async def have_news(self, places: Sequence[LanePlace]) -> Sequence[bool]:
+        """Tell for each place whether a request after it is pending; see `RequestLane.have_news`."""
+        logs = [(place, self._kept.life(place.execution_id, place.incarnation)) for place in places]
+        return [log is not None and bool(log.pending(place.above)) for place, log in logs]
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""

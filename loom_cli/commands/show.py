@@ -22,6 +22,7 @@ from loom_cli.options import AppOption, ExecutionArgument, JsonOption, StoreOpti
 from loom_cli.screen import Column
 from loom_cli.standing import (
     again_words,
+    answered_at,
     cancelling_at,
     has_stopped,
     require_events,
@@ -88,6 +89,7 @@ def show(
     else:
         left = left_words(row) if at is None and row is not None else ""
         about: Any = {"unread": unread_at(found, at) or {}, "is_cancelling": cancelling_at(found, view, at)}
+        about |= {"answered": answered_at(found, view, at) or ()}
         about |= {"present": present, "left_by": left, "has_stopped": has_stopped(found, view, at)}
         about |= {"again": again_words(found, view), "main": found.main if at is None else None}
         draw_execution(cli.screen, view, Hints(view.id, store=store), now_ms=cli.now_ms(), every=every, **about)

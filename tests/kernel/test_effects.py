@@ -133,13 +133,13 @@ async def test_after_a_timeout_no_attempt_starts_before_the_thread_has_ended_and
     def slow() -> str:
         log.append("in")
         if len(log) == 1:
-            time.sleep(0.05)
+            time.sleep(0.5)
         log.append("out")
         return f"result {len(log)}"
 
     @loom.flow
     async def flow(ctx: loom.Context) -> str:
-        step = loom.step(id="slow", timeout=timedelta(seconds=0.01), retry=loom.Retry(attempts=2, delay=timedelta(0)))
+        step = loom.step(id="slow", timeout=timedelta(seconds=0.25), retry=loom.Retry(attempts=2, delay=timedelta(0)))
         return await ctx.run(step(slow))
 
     over = runtime(flow)

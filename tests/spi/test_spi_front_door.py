@@ -121,6 +121,7 @@ GOLDEN = [
     "Lane",
     "LaneClosed",
     "LaneNotEmpty",
+    "LanePlace",
     "LeaseChange",
     "LeaseStore",
     "Leased",

@@ -19,6 +19,7 @@ from loom.devtools.conformance.logs import (
 from loom.spi.event_store import (
     Appended,
     LaneNotEmpty,
+    LanePlace,
     Request,
     RequestTaken,
     Storage,
@@ -48,6 +49,26 @@ class RequestLaneConformance:
         pages = [await store.pending(REFUND, begun.incarnation, above=above) for above in (0, 1, 2, 3, 4, 9)]
 
         assert [[each.number for each in page] for page in pages] == [[1, 2, 4], [2, 4], [4], [4], [], []]
+
+    async def test_news_of_many_lanes_are_told_at_once(self, store: Storage) -> None:
+        refund, claim = await appended(store, first(REFUND)), await appended(store, first(CLAIM))
+        for _ in range(2):
+            await insert(store, refund)
+        await appended(store, after(refund, REFUND, b"took 2", consumes=[2]))
+        lives = {REFUND: refund.incarnation, CLAIM: claim.incarnation, NOBODY: Incarnation(10**9)}
+        places = [
+            LanePlace(run, lives[life], above)
+            for run, life, above in (
+                (CLAIM, CLAIM, 0),
+                (REFUND, REFUND, 0),
+                (REFUND, REFUND, 1),
+                (NOBODY, NOBODY, 0),
+                (CLAIM, REFUND, 0),
+            )
+        ]
+
+        assert list(await store.have_news(places)) == [False, True, False, False, False]
+        assert list(await store.have_news([])) == []
 
     async def test_each_lane_counts_for_itself(self, store: Storage) -> None:
         refund, claim = await appended(store, first(REFUND)), await appended(store, first(CLAIM))

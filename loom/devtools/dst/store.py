@@ -86,6 +86,7 @@ class FaultyStorage:
     head = _operation("read", "head")
     ids = _operation("read", "ids")
     pending = _operation("read", "pending")
+    have_news = _operation("read", "have_news")
     find = _operation("read", "find")
     row = _operation("read", "row")
     now_ms = _operation("read", "now_ms")

@@ -24,6 +24,7 @@ from loom.spi.event_store import (
     ExecutionQuery,
     ExecutionRow,
     Head,
+    LanePlace,
     Request,
     RequestKind,
 )
@@ -124,6 +125,10 @@ class BundleStorage:
     ) -> Sequence[Request]:
         """Return none: a bundle holds no requests."""
         return []
+
+    async def have_news(self, places: Sequence[LanePlace]) -> Sequence[bool]:
+        """Tell of none: a bundle holds no requests."""
+        return [False] * len(places)
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""

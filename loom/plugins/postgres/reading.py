@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from loom.core.ids import ExecutionId, Incarnation
 from loom.plugins.postgres.searching import condition, denies_attribute
 from loom.plugins.postgres.writing import key_text
-from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
+from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, LanePlace, Request
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
 from loom.spi.where import Where
 from loom.spi.where_tables import Sql
@@ -45,6 +45,12 @@ _LANES: Final = """
     JOIN loom.requests AS r ON r.run = asked.run AND NOT r.consumed AND r.number > asked.above
     ORDER BY asked.place, r.number
 """
+_NEWS: Final = """
+    SELECT asked.place
+    FROM unnest($1::text[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS asked(id, run, above, place)
+    WHERE EXISTS (SELECT FROM loom.requests AS r WHERE r.run = asked.run AND NOT r.consumed AND r.number > asked.above)
+          AND EXISTS (SELECT FROM loom.executions AS e WHERE e.run = asked.run AND e.id = asked.id)
+"""
 _record: Final = partial(tuple.__new__, EventRecord)
 """Makes an event of a row, without the frame that a call of the class is: a log has many."""
 
@@ -78,14 +84,6 @@ NEWEST: Final = 500
 """So many runs are looked at one by one, the newest, before all are."""
 
 
-class Asked(NamedTuple):
-    """A lane, and the number above which its requests are asked for."""
-
-    execution_id: ExecutionId
-    incarnation: Incarnation
-    above: int
-
-
 async def events(
     raw: Raw, execution_id: str, *, start: int, stop: int | None, limit_bytes: int
 ) -> Sequence[EventRecord]:
@@ -105,7 +103,7 @@ async def ids(raw: Raw, *, after: str, prefix: str, limit: int) -> Sequence[Exec
     return [ExecutionId(row[0]) for row in await raw.fetch(_IDS, after, prefix, prefix + AFTER_EVERY_ID, limit)]
 
 
-async def lanes(raw: Raw, asked: Sequence[Asked]) -> Sequence[Sequence[Request]]:
+async def lanes(raw: Raw, asked: Sequence[LanePlace]) -> Sequence[Sequence[Request]]:
     """Return the requests that no append has consumed, of each lane that is *asked* for."""
     found: list[list[Request]] = [[] for _ in asked]
     for place, number, kind, key, at, body in await raw.fetch(
@@ -113,6 +111,12 @@ async def lanes(raw: Raw, asked: Sequence[Asked]) -> Sequence[Sequence[Request]]
     ):
         found[place - 1].append(Request(number, kind, key_text(key), at, body))
     return found
+
+
+async def news(raw: Raw, places: Sequence[LanePlace]) -> Sequence[bool]:
+    """Tell for each place in a lane whether a request after it is pending."""
+    found = {row[0] for row in await raw.fetch(_NEWS, *(list(column) for column in zip(*places, strict=True)))}
+    return [number in found for number in range(1, len(places) + 1)]
 
 
 async def rows(raw: Raw, asked: Sequence[ExecutionId], *, now: int | None) -> Sequence[ExecutionRow | None]:

@@ -24,7 +24,7 @@ from loom.plugins.postgres.gathering import Gathering
 from loom.plugins.postgres.hearing import Ear
 from loom.plugins.postgres.settings import PostgresSettings
 from loom.spi.errors import StoreUnavailable
-from loom.spi.event_store import ExecutionRow, Request
+from loom.spi.event_store import ExecutionRow, LanePlace, Request
 from loom.spi.feed import Wakes
 from loom.spi.sessions import Lifetime, Opening
 
@@ -108,7 +108,7 @@ class PostgresSession:
         """
         self.lifetime.abandon()
 
-    async def _read_lanes(self, asked: Sequence[reading.Asked]) -> Sequence[Sequence[Request]]:
+    async def _read_lanes(self, asked: Sequence[LanePlace]) -> Sequence[Sequence[Request]]:
         return await self.run(partial(reading.lanes, asked=asked))
 
     async def _read_rows(self, asked: Sequence[ExecutionId]) -> Sequence[ExecutionRow | None]:

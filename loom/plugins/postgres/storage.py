@@ -43,6 +43,7 @@ from loom.spi.event_store import (
     ExecutionRow,
     Head,
     LaneClosed,
+    LanePlace,
     Request,
     RequestKind,
     RequestTaken,
@@ -213,7 +214,11 @@ class PostgresStorage(
         self, execution_id: ExecutionId, incarnation: Incarnation, *, above: int = 0
     ) -> Sequence[Request]:
         """Return the requests that no append has consumed, in order; see `RequestLane.pending`."""
-        return await self._sessions.current().lanes.get(reading.Asked(execution_id, incarnation, above))
+        return await self._sessions.current().lanes.get(LanePlace(execution_id, incarnation, above))
+
+    async def have_news(self, places: Sequence[LanePlace]) -> Sequence[bool]:
+        """Tell for each place whether a request after it is pending; see `RequestLane.have_news`."""
+        return await self._read(lambda raw: reading.news(raw, places)) if places else []
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""

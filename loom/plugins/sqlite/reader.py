@@ -15,7 +15,7 @@ from loom.plugins.sqlite.connection import SqliteSettings
 from loom.plugins.sqlite.location import DEFAULT_PATH, must_name_a_file
 from loom.plugins.sqlite.session import SqliteSession
 from loom.spi.clock import Clock, SystemClock
-from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
+from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, LanePlace, Request
 from loom.spi.feed import Wakes, follow
 from loom.spi.sessions import Sessions
 
@@ -90,6 +90,10 @@ class SqliteReader:
     ) -> Sequence[Request]:
         """Return the requests that no append has consumed, in order; see `RequestLane.pending`."""
         return await self._read(reading.pending, execution_id, incarnation, above=above)
+
+    async def have_news(self, places: Sequence[LanePlace]) -> Sequence[bool]:
+        """Tell for each place whether a request after it is pending; see `RequestLane.have_news`."""
+        return await self._read(reading.news, places) if places else []
 
     async def find(self, query: ExecutionQuery) -> Sequence[ExecutionRow]:
         """Return the matching rows, newest first; see `ExecutionIndex.find`."""

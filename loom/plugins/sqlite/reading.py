@@ -14,7 +14,7 @@ from loom.core.ids import ExecutionId
 from loom.plugins.sqlite import searching
 from loom.plugins.sqlite.connection import Database
 from loom.plugins.sqlite.failures import WrongType
-from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, Request
+from loom.spi.event_store import EventRecord, ExecutionQuery, ExecutionRow, Head, LanePlace, Request
 from loom.spi.tables import AFTER_EVERY_ID, SEQUENCE_END, execution_row
 from loom.spi.where import Where, fields_of
 from loom.spi.where_tables import Sql
@@ -32,6 +32,14 @@ _PENDING: Final = """
     FROM requests INDEXED BY requests_pending
     WHERE run = (SELECT run FROM executions WHERE id = ? AND run = ?) AND consumed = 0 AND number > ?
     ORDER BY number
+"""
+_NEWS: Final = """
+    SELECT key
+    FROM json_each(?)
+    WHERE EXISTS (
+              SELECT 1 FROM requests INDEXED BY requests_pending
+              WHERE run = json_extract(value, '$[1]') AND consumed = 0 AND number > json_extract(value, '$[2]'))
+          AND EXISTS (SELECT 1 FROM executions WHERE run = json_extract(value, '$[1]') AND id = json_extract(value, '$[0]'))
 """
 _COLUMNS: Final = """
     id, run, length, flow, status, started_at, updated_at, wake_at, gates, attributes,
@@ -152,6 +160,12 @@ def ids(raw: sqlite3.Connection, *, after: str, prefix: str, limit: int) -> list
 def pending(raw: sqlite3.Connection, execution_id: str, incarnation: int, *, above: int) -> list[Request]:
     """Return the requests that no append has consumed."""
     return [_request(row) for row in raw.execute(_PENDING, (execution_id, incarnation, above))]
+
+
+def news(raw: sqlite3.Connection, places: Sequence[LanePlace]) -> list[bool]:
+    """Tell for each place in a lane whether a request after it is pending."""
+    found = {key for (key,) in raw.execute(_NEWS, (orjson.dumps([list(place) for place in places]).decode(),))}
+    return [place in found for place in range(len(places))]
 
 
 def _request(found: Sequence[object]) -> Request:
