@@ -36,6 +36,7 @@ _BY_ERROR: Final = {
     "duplicate-id": ExitCode.USAGE,
     "event-not-there": ExitCode.USAGE,
     "event-stays": ExitCode.USAGE,
+    "children-cancelled": ExitCode.USAGE,
     "execution-compensated": ExitCode.USAGE,
     "doubt-ambiguous": ExitCode.USAGE,
     "execution-driven": ExitCode.USAGE,

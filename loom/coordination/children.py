@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, Literal, ParamSpec, TypeAlias, TypeVar, 
 from weakref import WeakKeyDictionary
 
 from loom import values
-from loom.core.child_names import CHILD_TOPIC, SPAWN
+from loom.core.child_names import CANCEL, CHILD_TOPIC, SPAWN
 from loom.core.envelope import EventEnvelope
 from loom.core.errors import InvalidDeclaration
 from loom.core.failures import ChildFailed, NestingTooDeep, failure_from
@@ -243,7 +243,7 @@ async def await_all(ctx: Context, children: Iterable[Child[R]], /) -> list[R]:
         raise
 
 
-@step(id="cancel.children", retry=_PATIENT)
+@step(id=CANCEL, retry=_PATIENT)
 async def _cancel(step: StepContext, children: list[str], reason: str) -> None:
     family = _family("await_all")
     await family.cancel(family.drive_of(step.execution_id), children, reason=reason)

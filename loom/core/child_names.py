@@ -6,5 +6,7 @@ from typing import Final
 
 SPAWN: Final = "spawn."
 """How the id of a step begins that starts a child."""
+CANCEL: Final = "cancel.children"
+"""The id of the step that has children cancelled when another of them has failed."""
 CHILD_TOPIC: Final = "loom.child:"
 """The topic of the end of a child is this and its id: that of the first link of its chain."""

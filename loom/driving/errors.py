@@ -136,6 +136,23 @@ class ExecutionCompensated(LoomError):
         super().__init__(f"{execution_id} undid what it had done before it failed, so a retry has nothing to build on")
 
 
+class ChildrenCancelled(LoomError):
+    """A retry would wait for children that were cancelled when the run failed."""
+
+    code = "children-cancelled"
+
+    def __init__(self, *, execution_id: str, children: Sequence[str], fork_at: int | None) -> None:
+        self.execution_id, self.children, self.fork_at = execution_id, children, fork_at
+        self.hint = "Start it anew, under another id"
+        if fork_at is not None:
+            self.hint += f"; or fork it from before they were started: loom fork {execution_id} --at {fork_at}"
+        self.hint += "."
+        named = ", ".join(children[:3]) + (f" and {len(children) - 3} more" if len(children) > 3 else "")
+        super().__init__(
+            f"{execution_id} had {named} cancelled when it failed, and what is cancelled has ended for good"
+        )
+
+
 class ExecutionNotPaused(LoomError):
     """Only a paused execution can be unpaused."""
 

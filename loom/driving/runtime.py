@@ -43,6 +43,7 @@ from loom.driving.migrating import Migrating, MigratingVerbs
 from loom.driving.promoting import Promoting, PromotingVerbs
 from loom.driving.reading import read_log
 from loom.driving.refusing import refuse_changed
+from loom.driving.retried_children import drop_old_failures, refuse_without
 from loom.driving.retrying import retried
 from loom.driving.simulating import require_fork
 from loom.driving.starting import Starting
@@ -330,6 +331,7 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
 
         Raises:
             ExecutionNotFound, ExecutionNotFailed, SequenceConflict, CodeChanged: nothing was written.
+            ExecutionCompensated, ChildrenCancelled: what it would go on from is gone; nothing was written.
             Denied: only the refusal was written.
         """
         await self._authorization.ask("retry", execution_id, principal)
@@ -338,10 +340,14 @@ class WorkflowRuntime(StoppingVerbs, MigratingVerbs, ForkingVerbs, PromotingVerb
             state, incarnation = await self._loaded(execution_id)
             fact, flow = retried(state), self.flow(state.facts.flow)
             refuse_changed(self._driver, flow, state, wished)
+            await refuse_without(self.storage, state, fact)
             await self._messages.put_back(state, incarnation, fact.void)
             waiting = await self._driver.admissions.join_again(flow, state) if flow.starts is not None else None
             journal = self._driver.journal(state, incarnation, drives=waiting is None)
             journal.commit("EXECUTION_RETRIED", fact, _by(principal))
+            await drop_old_failures(
+                self.storage, state, await self._driver.lane(state.execution_id, incarnation), journal
+            )
             if waiting is not None:
                 journal.commit("EXECUTION_SUSPENDED", waiting.fact)
             await self._driver.taken(journal)

@@ -19,7 +19,7 @@
     |- ExecutionNotFound, ExecutionAlreadyExists,                  driving/errors.py
     |  Denied, DecisionNotFound, ExecutionNotPaused, CodeChanged,
     |  CodeNotPresent, ExecutionDriven, MigrationRefused,
-    |  ExecutionNotFailed, ExecutionCompensated, GateNotOpen, AmbiguousGate, AlreadyAnswered,
+    |  ExecutionNotFailed, ExecutionCompensated, ChildrenCancelled, GateNotOpen, AmbiguousGate, AlreadyAnswered,
     |  ApprovalMismatch, AmbiguousDoubt, NotInDoubt, SnapshotUnusable
     |- ReplayRefuses, ReplayTookTooLong                            driving/replaying.py
     |- ResourceNotOpened                                           app/resources.py
