@@ -22,6 +22,7 @@ from loom.driving.authorizing import Authorization
 from loom.driving.driver import Ask, Driver
 from loom.driving.errors import ExecutionNotFound, ExecutionNotPaused
 from loom.driving.messages import GoOn
+from loom.driving.waiting import state_once
 from loom.kernel.cancelling import GRACE_MS
 from loom.spi.conflicts import SequenceConflict
 from loom.spi.event_store import LaneClosed, cancel_key
@@ -149,17 +150,36 @@ class Stopping:
                 return self._driver.outcome(stands, None)
 
     async def unpause(self, id: str, principal: str | None, go_on: GoOn | None) -> Outcome[Any]:
-        """Let a paused run go on, and *go_on* with it.
+        """Let a paused run go on, and *go_on* with it; one that is about to be paused is waited for.
 
         Raises:
             ExecutionNotFound, ExecutionTerminated, ExecutionNotPaused: nothing was written.
         """
         run_id = await self._driver.tip(execution_id(id))
         while True:
-            fact = unpaused((await self._load(run_id))[0])
+            state = (await self._load(run_id))[0]
+            if state.status != "paused" and not state.is_terminal and await self._is_to_pause(run_id):
+                await self._paused(run_id, go_on)
+                state = (await self._load(run_id))[0]
+            fact = unpaused(state)
             if await self._append(run_id, "EXECUTION_UNPAUSED", fact, principal, drops="pause") is not None:
                 self._driver.call()
                 return await self._driven(run_id, go_on)
+
+    async def _is_to_pause(self, run_id: ExecutionId) -> bool:
+        store = self._driver.around.storage
+        row = await store.row(run_id)
+        lane = None if row is None else await self._driver.lane(run_id, row.incarnation)
+        return lane is not None and any(each.kind == "pause" for each in await store.pending(*lane))
+
+    async def _paused(self, run_id: ExecutionId, go_on: GoOn | None) -> None:
+        """Return once a pause that was accepted stands, or came to nothing; a run that nobody drives is driven that far."""
+        if await self._driver.is_driven(run_id):
+            await state_once(
+                self._driver.around.storage, run_id, lambda state: state.status == "paused" or state.is_terminal
+            )
+        elif go_on is not None:
+            await go_on(run_id)
 
     async def end(self, id: str, reason: str | None, principal: str | None) -> Outcome[Any]:
         """End the run as cancelled by the record alone; who drives it loses it.

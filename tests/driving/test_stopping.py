@@ -222,6 +222,59 @@ async def test_a_run_that_is_driven_is_paused_when_its_step_has_ended() -> None:
     assert (await kinds(over)).count("PAUSED") == 1
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["driven here", "driven elsewhere"])
+async def test_to_unpause_a_run_that_is_about_to_be_paused_lets_it_go_on_once_it_is(
+    monkeypatch: pytest.MonkeyPatch, is_elsewhere: bool
+) -> None:
+    monkeypatch.setattr("loom.driving.lane_watch.POLL_S", 0.01)
+    may_end = asyncio.Event()
+
+    @loom.step
+    async def slow() -> str:
+        ran.append("slow")
+        begins("slow").set()
+        await may_end.wait()
+        return "done"
+
+    @loom.flow
+    async def flow(ctx: loom.Context) -> str:
+        return await ctx.run(slow)
+
+    here = runtime(flow)
+    over = runtime(flow, storage=here.storage) if is_elsewhere else here
+    async with asyncio.timeout(20):
+        driving = asyncio.create_task(here.start(flow, id=RUN))
+        await begins("slow").wait()
+        accepted = await over.pause(RUN)
+        unpausing = asyncio.create_task(over.unpause(RUN))
+        while not here._driver.drives[ExecutionId(RUN)].is_interrupted:
+            await asyncio.sleep(0)
+        may_end.set()
+        paused, outcome = await driving, await unpausing
+
+    assert (accepted.status, paused.status, outcome.status) == ("accepted", "paused", "completed")
+    assert (await kinds(here)).count("PAUSED") == (await kinds(here)).count("UNPAUSED") == 1
+
+
+async def test_to_unpause_a_run_whose_driver_died_before_it_paused_drives_it_that_far_and_on() -> None:
+    @loom.flow
+    async def flow(ctx: loom.Context) -> str:
+        return str(await ctx.suspend("approve"))
+
+    over = runtime(flow)
+    await over.start(flow, id=RUN)
+    row = await over.storage.row(ExecutionId(RUN))
+    assert row is not None
+    await over.storage.insert(
+        row.execution_id, row.incarnation, kind="pause", key="", at=row.index.updated_at, body=b"{}"
+    )
+
+    outcome = await over.unpause(RUN)
+
+    assert outcome.status == "suspended"
+    assert (await kinds(over)).count("PAUSED") == (await kinds(over)).count("UNPAUSED") == 1
+
+
 async def test_a_sleep_that_is_over_while_the_run_is_paused_is_taken_up_when_it_goes_on() -> None:
     @loom.flow
     async def flow(ctx: loom.Context) -> None:
