@@ -16,7 +16,7 @@ from loom.spi import EventStore, ExecutionId, Head
 PINS: Final[dict[str, dict[str, str]]] = {
     "EVENT_SCHEMA_VERSION": {"1.0.0": "SoyfZeWItAj3kPjBc9kJ6w"},
     "KERNEL_ABI": {"1.0.0": "CKdSp_IAh0tbDbqgiGtX4Q"},
-    "EVENT_STORE_SPI_VERSION": {"1.0.0": "wjV9twiCjDT9Oa1DExYM6Q"},
+    "EVENT_STORE_SPI_VERSION": {"1.0.0": "d1eVVfkuFDEStRizkYJFrg"},
     "EVENT_TRIM_SPI_VERSION": {"1.0.0": "qIShU87I5Iplg03qV37yig"},
     "ARCHIVE_STORE_SPI_VERSION": {"1.0.0": "3zjIwAK0CGBffelMWxPjNw"},
     "AUTHORIZER_SPI_VERSION": {"1.0.0": "MvJD57KPKaeNTT7Wd1fQqQ"},
