@@ -8,7 +8,7 @@ from typing import Final
 from loom.core.state import TERMINAL
 from loom.core.views import AwaitedMessage, OpenGate
 from loom.fingerprint import same, short
-from loom.lenses.execution import CallView, ExecutionView
+from loom.lenses.execution import CallView, ChildView, ExecutionView
 from loom_cli.branches import Main
 from loom_cli.call_tree import draw_tree
 from loom_cli.failure_lines import Cause, failure_lines, record_lines
@@ -295,11 +295,25 @@ def _draw_children(screen: Screen, view: ExecutionView, hints: Hints, *, every: 
         return
     shown = view.children if every else view.children[:_CHILDREN_SHOWN]
     screen.line()
-    rows = [(Styled(c.id), Styled(c.status.replace("_", " "), STATUS_STYLES.get(c.status, ""))) for c in shown]
-    screen.table((Column(""), Column("")), rows, indent="  ")
+    rows = [
+        (
+            Styled(child.id),
+            Styled(child.status.replace("_", " "), STATUS_STYLES.get(child.status, "")),
+            Styled(_waits_words(child, hints), "yellow"),
+        )
+        for child in shown
+    ]
+    screen.table((Column(""), Column(""), Column("")), rows, indent="  ")
     if len(shown) < len(view.children):
         more = counted(len(view.children) - len(shown), "more child", "more children")
         screen.line(Styled(f"  {more}: {hints.listing('ps')} --parent {hints.id}", "dim"))
+
+
+def _waits_words(child: ChildView, hints: Hints) -> str:
+    """Return at which gates a child waits for a person, and the command that asks for the answer."""
+    if not child.gates:
+        return ""
+    return f"waits at {', '.join(child.gates[:3])}: {hints.of(child.id).command('resume')}"
 
 
 def draw_call(screen: Screen, view: ExecutionView, call: CallView) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+import orjson
+
 from loom.core.envelope import EDITED, EventEnvelope
 from loom.core.identity import parse, path_text
 from loom.core.json import JsonObject
@@ -93,11 +95,12 @@ class LateOutcome(NamedTuple):
 
 
 class ChildView(NamedTuple):
-    """A run that this one started, as it stands now."""
+    """A run that this one started, as it stands now; *gates* are the addresses of what waits for a person there."""
 
     id: str
     flow: str
     status: str
+    gates: tuple[str, ...] = ()
 
 
 class CancelView(NamedTuple):
@@ -232,7 +235,7 @@ def execution_view(
         source=facts.forked.payload.source if facts.forked is not None else None,
         forked=_forked(facts.forked) if facts.forked is not None else None,
         simulated=facts.simulated,
-        children=tuple(ChildView(row.index.chain, row.index.flow, row.index.status) for row in reversed(children)),
+        children=tuple(_child(row) for row in reversed(children)),
         gates=tuple(open_gates(state)),
         receives=tuple(awaited_messages(state)),
         held=tuple(sorted(facts.held)),
@@ -244,6 +247,11 @@ def execution_view(
         chain=log_chain(past) if base is None else None,
         compacted=None if base is None else base.sequence,
     )
+
+
+def _child(row: ExecutionRow) -> ChildView:
+    gates = tuple(str(gate["gate"]) for gate in orjson.loads(row.index.gates))
+    return ChildView(row.index.chain, row.index.flow, row.index.status, gates)
 
 
 def _forked(event: Event) -> ForkView:

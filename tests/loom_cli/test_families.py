@@ -57,7 +57,7 @@ def test_the_parent_and_the_children_of_a_run_are_named_with_their_states(family
     top = process("show", "top", folder=family, forks=forks).out
     child = process("show", "top:asking", folder=family, forks=forks).out
 
-    assert re.search(r"^  top:asking  suspended$", top, re.MULTILINE)
+    assert re.search(r"^  top:asking  suspended  waits at answer: loom resume top:asking$", top, re.MULTILINE)
     assert "child of top, started by spawn.asking\n" in child
 
 
@@ -66,7 +66,7 @@ def test_json_names_them_as_well(family: Path, forks: Forks) -> None:
     child = json.loads(process("show", "top:asking", "--json", folder=family, forks=forks).out)
 
     assert (top["parent"], top["step"]) == (None, None)
-    assert top["children"] == [{"id": "top:asking", "flow": "asking", "status": "suspended"}]
+    assert top["children"] == [{"id": "top:asking", "flow": "asking", "status": "suspended", "gates": ["answer"]}]
     assert (child["parent"], child["step"], child["children"]) == ("top", "spawn.asking", [])
 
 
