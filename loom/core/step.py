@@ -26,6 +26,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 DETACHED: Final = "detached"
 
+ADDED_LATER: Final[Mapping[str, bool]] = {"added_later": True}
+"""Metadata of a field that declarations have only of late: it counts in the fingerprint of code where it is set, and else the code is as it was."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
@@ -162,7 +165,7 @@ class Undoable(Generic[P, R_co]):
 
     step: Step[P, R_co]
     undo: Step[P, Any]
-    unless: tuple[str, ...] = ()
+    unless: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
 
 
 def _takes_context(fn: Callable[..., Any], signature: inspect.Signature) -> bool:

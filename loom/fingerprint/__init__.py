@@ -305,7 +305,9 @@ class _Survey:
         elif getattr(_static(value, "__dataclass_params__"), "frozen", False):
             yield from self._name(type(value))
             for field in dataclasses.fields(value):
-                yield from (field.name, *self.value(getattr(value, field.name, None)))
+                given = getattr(value, field.name, None)
+                if not field.metadata.get("added_later") or given != field.default:
+                    yield from (field.name, *self.value(given))
         elif _static(value, "__qualname__") is not _MISSING:
             yield from self._name(value)
         else:  # what may change while it runs, or cannot be seen into, counts as an object of its class

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ import pytest
 import loom
 from loom.app.config import SimulatorsWarning
 from loom.core.errors import InvalidDeclaration
-from loom.devtools.testing import virtual_world
 from loom.spi.memory import MemoryStorage
 
 real: list[str] = []
@@ -76,14 +75,6 @@ async def test_they_are_called_in_the_place_of_steps_and_tools_and_their_results
     outcome = await over.start(parcel, "lamp")
 
     assert outcome.result() == "ship#lamp 1 for 4"
-
-
-async def test_they_are_in_a_virtual_world_and_in_children() -> None:
-    async with virtual_world(app().with_steps(FAKES), start=datetime(2026, 11, 30, tzinfo=UTC)) as world:
-        await world.runtime.start(parcels, ["a", "bc"], id="p")
-        await world.run_for(timedelta(days=31))
-
-        assert (await world.runtime.load_state("p")).facts.result == ["ship#a 1 for 1", "ship#bc 1 for 2"]
 
 
 async def test_a_declared_failure_of_the_step_is_one_of_its_stand_in_and_the_app_itself_stays_as_it_was() -> None:

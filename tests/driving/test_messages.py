@@ -258,7 +258,7 @@ async def _at_the_wait(over: WorkflowRuntime) -> None:
 
 
 async def test_a_drive_of_this_process_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loom.kernel.requests.POLL_S", 1_000)
+    monkeypatch.setattr("loom.driving.lane_watch.POLL_S", 1_000)
     over = runtime(beside)
     driving = asyncio.ensure_future(over.start(beside, id=RUN))
     await _at_the_wait(over)

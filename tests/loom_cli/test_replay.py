@@ -245,7 +245,10 @@ def test_a_step_in_another_order_breaks_and_the_runs_are_named(shop: Path) -> No
         '  asked     GATE_OPENED approval {"show": 14, "timeout_ms": null, "key": null}',
         "  where     shop_reordered.py:14",
         "  why       The code of the flow changed since this was recorded.",
-        "  try       The log is untouched. Restore the code that wrote it, or mend the flow, and resume.",
+        (
+            "  try       When this was recorded, gate approval was asked after step assess: put them back in that order, "
+            'or have old runs go the old way: if ctx.patched("approval first").'
+        ),
         "  runs      r-2, r-1",
         "",
         "refund  2 breaks",

@@ -39,5 +39,6 @@ def test_a_syscall_that_is_not_awaited_is_told_once_and_by_its_name(tmp_path: Pa
     told = Running(tmp_path, "run", "hasty", "--id", "h1").ended().err
 
     assert [line for line in told.splitlines() if "await" in line] == [
-        "warning: sleep of h1 was called and never awaited, so it did not happen: write await"
+        "warning: sleep of h1 was called and never awaited, so it did not happen: write await",
+        "  app.py:6: `ctx.sleep(1)` is called and not awaited, so it never runs",
     ]

@@ -64,7 +64,7 @@ async def test_no_row_of_a_deleted_run_is_left(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "loom.db")) as raw:
         with raw:
             raw.execute("INSERT INTO forks (run, source, through) SELECT run, run, 0 FROM executions")
-            raw.execute("INSERT INTO model_rows SELECT NULL, 'm', 'v', run, 0, 0, '{}' FROM executions")
+            raw.execute("INSERT INTO model_rows SELECT NULL, 'm', 'v', run, 0, 0, '{}', NULL FROM executions")
             raw.execute("INSERT INTO models_erased SELECT run FROM executions")
             raw.execute("INSERT INTO refs SELECT run, 'main', 1, id, 0, '', '' FROM executions")
         counts = {table: raw.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in OF_RUNS}

@@ -97,5 +97,7 @@ def test_of_many_that_start_on_an_old_store_one_upgrades_it_and_the_others_wait(
 
     ran = together(str(path))
 
-    assert sorted(ran) == [0] * (TOGETHER - 1) + [steps_from(1)]
+    *others, one = sorted(ran)
+    assert others == [0] * (TOGETHER - 1)
+    assert one >= steps_from(1)  # the views are made anew around what changes a table
     assert (version_of(path), objects(path), data_in(path)) == (PRESENT, present, data)
