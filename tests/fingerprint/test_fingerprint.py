@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pytest
 
-import loom
 from loom.fingerprint import fingerprint, readable, same
 
 FLOW: Final = '''
@@ -495,25 +494,3 @@ def test_type_parameters_are_hints_and_an_alias_is_looked_through(load: Load) ->
 
     assert readable(of("int", "[T: int]"))
     assert of("int", "[T: int]") == of("int", "") != of("str", "")
-
-
-def test_a_field_that_a_declaration_has_of_late_counts_only_where_it_is_set() -> None:
-    @loom.step(failures={"declined": str})
-    def charge(cents: int) -> None: ...
-
-    @loom.step
-    def refund(cents: int) -> None: ...
-
-    plain, guarded = charge.undone_by(refund), charge.undone_by(refund, unless=["declined"])
-
-    async def one(ctx: loom.Context) -> None:
-        async with loom.saga(ctx) as saga:
-            await saga.run(plain, 1)
-
-    before = fingerprint(one)
-    assert plain.unless == ()
-    plain = guarded
-
-    assert fingerprint(one) != before
-    plain = charge.undone_by(refund, unless=[])
-    assert fingerprint(one) == before
