@@ -3,7 +3,7 @@
 PYTHON ?= python3
 # More for pytest, as in: make test PYTEST_ARGS="-k gate -x"
 PYTEST_ARGS ?=
-# So many processes share the tests, a file each at a time; 0 runs them in one, as a debugger wants it.
+# So many processes share the tests, a file each at a time in the order of their names; 0 runs them in one, as a debugger wants it.
 PROCESSES ?= 2
 
 BIN := .venv/bin
@@ -23,11 +23,11 @@ demo: $(READY) ## run the refund desk, a small app that waits for a person
 	@$(BIN)/python examples/refund_desk/demo.py
 
 test: check ## check, then the tests and those of the examples (what CI runs)
-	@$(PYTEST) -n $(PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	@$(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 	@$(call examples,)
 
 test-all: check ## the same with the slow tests
-	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(PYTEST) -n $(PROCESSES) --dist loadfile -m "slow or not slow" -o faulthandler_timeout=2000 $(PYTEST_ARGS)
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "slow or not slow" -o faulthandler_timeout=2000 $(PYTEST_ARGS)
 	@$(call examples,-m "slow or not slow")
 
 check: $(READY) ## format, lint, types, import rules, loom check

@@ -48,6 +48,6 @@ class Room:
 async def room(tmp_path: Path) -> AsyncIterator[Room]:
     fleet = Fleet(tmp_path / "fleet.db")
     fleet.create()
-    async with war_room(fleet) as app:
+    async with war_room(fleet, storage=loom.MemoryStorage()) as app:
         await app.runtime.start("incident", ALERT, id=INCIDENT)
         yield Room(app, fleet)
